@@ -16,6 +16,14 @@ enum { PARTS_MAX = 1024, LOOKED_AT_MAX = 4 * PARTS_MAX };
 
 static const char *const devices[] = {DEVICE_NAME_IWARP, DEVICE_NAME_ROCE};
 
+// As it came: the answer is passed on to others, and who draws tames what is drawn. answer_text
+// would change it.
+static const char *text_of(struct json_object *object, const char *name)
+{
+    struct json_object *found = answer_member(object, name, json_type_string);
+    return found != NULL ? json_object_get_string(found) : "";
+}
+
 static void text_set(char ret[TOP_TEXT_LEN], const char *text)
 {
     snprintf(ret, TOP_TEXT_LEN, "%s", text);
@@ -226,9 +234,9 @@ static void queue_pair_read(struct reading *r, struct json_object *answer, const
     if (s == NULL) {
         return;
     }
-    const char *peer = answer_text(connection != NULL ? connection : qp, "peer");
+    const char *peer = text_of(connection != NULL ? connection : qp, "peer");
     text_set(s->name, *peer != '\0' ? peer : "-");
-    text_set(s->state, answer_text(qp, "state"));
+    text_set(s->state, text_of(qp, "state"));
     text_set(s->what, device);
     struct json_object *parts = json_object_new_object();
     part_add(parts, "queue pair", qp);
@@ -268,7 +276,7 @@ static void program_read(struct reading *r, struct json_object *answers)
         for (unsigned n = 0; n < sizeof devices / sizeof devices[0]; n++) {
             device_read(r, answer, devices[n]);
         }
-        program = answer_text(answer, "program");
+        program = text_of(answer, "program");
     }
     struct top_subject *s = top_touch(r->model, TOP_PROCESS, r->pid, false, "");
     if (s == NULL) {
@@ -311,14 +319,13 @@ static void volume_read(struct reading *r, struct json_object *volume)
     latency_read(answer_member(volume, "latency", json_type_object), &latency);
     totals_add(&r->totals, &totals);
     histogram_merge(&r->latency, &latency);
-    struct top_subject *s =
-        top_touch(r->model, TOP_VOLUME, r->pid, true, answer_text(volume, "name"));
+    struct top_subject *s = top_touch(r->model, TOP_VOLUME, r->pid, true, text_of(volume, "name"));
     if (s == NULL) {
         return;
     }
-    text_set(s->name, answer_text(volume, "name"));
-    text_set(s->state, answer_text(volume, "state"));
-    text_set(s->what, answer_text(volume, "driver"));
+    text_set(s->name, text_of(volume, "name"));
+    text_set(s->state, text_of(volume, "state"));
+    text_set(s->what, text_of(volume, "driver"));
     s->connections = answer_number(volume, "connections");
     s->size = answer_number(volume, "size");
     answer_keep(s, json_object_get(volume));
@@ -327,7 +334,7 @@ static void volume_read(struct reading *r, struct json_object *volume)
 
 static void rta_read(struct reading *r, struct json_object *rta)
 {
-    struct top_subject *s = top_touch(r->model, TOP_RTA, r->pid, true, answer_text(rta, "name"));
+    struct top_subject *s = top_touch(r->model, TOP_RTA, r->pid, true, text_of(rta, "name"));
     if (s == NULL) {
         return;
     }
@@ -335,8 +342,8 @@ static void rta_read(struct reading *r, struct json_object *rta)
         .work = answer_number(rta, "results"),
         .errors = answer_number(rta, "violations") + answer_number(rta, "refusals"),
     };
-    text_set(s->name, answer_text(rta, "name"));
-    text_set(s->state, answer_text(rta, "state"));
+    text_set(s->name, text_of(rta, "name"));
+    text_set(s->state, text_of(rta, "state"));
     s->rta_pid = answer_number(rta, "pid");
     s->restarts = answer_number(rta, "restarts");
     s->in_flight = answer_number(rta, "in_flight");
@@ -358,9 +365,9 @@ static void client_read(struct reading *r, struct json_object *client)
     if (s == NULL) {
         return;
     }
-    text_set(s->name, answer_text(client, "address"));
-    text_set(s->what, answer_text(client, "volume"));
-    text_set(s->identity, answer_text(client, "identity"));
+    text_set(s->name, text_of(client, "address"));
+    text_set(s->what, text_of(client, "volume"));
+    text_set(s->identity, text_of(client, "identity"));
     text_set(s->state, "connected");
     s->in_flight = answer_number(client, "in_flight");
     answer_keep(s, json_object_get(client));
