@@ -6,7 +6,7 @@
 
 #include "tests/rsocket/pair.h"
 
-enum { STREAM_LEN = 320 << 10, PIECE_LEN = 5000 };
+enum { STREAM_LEN = 640 << 10, PIECE_LEN = 5000 };
 
 static uint8_t sent[STREAM_LEN], received[STREAM_LEN];
 
@@ -55,7 +55,7 @@ int main(void)
     snprintf(port, sizeof port, "%d", 20000 + (int)getpid() % 20000); // nobody else's
     setenv("WEFT_WIRE", "roce", 1);
     setenv("WEFT_ROCE_PORT", port, 1);
-    setenv("WEFT_FAULT", "loss=30%,seed=1", 1);
+    setenv("WEFT_FAULT", "loss=25%,seed=1", 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_stream_outlives_lost_packets)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
