@@ -2,6 +2,7 @@
 // anything of it is done.
 #include <errno.h>
 
+#include "base/retries.h"
 #include "base/trace.h"
 #include "mem/table.h"
 #include "roce/address.h"
@@ -9,10 +10,9 @@
 #include "roce/packet.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
+#include "wire/ib_time.h"
 
 enum {
-    TIMEOUT_MAX = 31,
-    RETRY_MAX = 7,
     RNR_TIMER_MAX = 31,
     PMTU_MIN = 256,
     RIGHTS = MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_REMOTE_ATOMIC,
@@ -30,9 +30,9 @@ static bool at_most(const struct qp_change *change, uint32_t what, uint32_t valu
 
 static bool are_values_possible(const struct rc *rc, const struct qp_change *c)
 {
-    return at_most(c, QP_CHANGE_TIMEOUT, c->timeout, TIMEOUT_MAX) &&
-           at_most(c, QP_CHANGE_RETRY_COUNT, c->retry_count, RETRY_MAX) &&
-           at_most(c, QP_CHANGE_RNR_RETRY_COUNT, c->rnr_retry_count, RETRY_MAX) &&
+    return at_most(c, QP_CHANGE_TIMEOUT, c->timeout, IB_TIME_MAX) &&
+           at_most(c, QP_CHANGE_RETRY_COUNT, c->retry_count, RETRIES_MAX) &&
+           at_most(c, QP_CHANGE_RNR_RETRY_COUNT, c->rnr_retry_count, RETRIES_MAX) &&
            at_most(c, QP_CHANGE_MIN_RNR_TIMER, c->min_rnr_timer, RNR_TIMER_MAX) &&
            at_most(c, QP_CHANGE_RQ_PSN, c->rq_psn, PSN_MASK) &&
            at_most(c, QP_CHANGE_SQ_PSN, c->sq_psn, PSN_MASK) &&
