@@ -439,11 +439,10 @@ static uint64_t train_count(const struct rc *rc)
 }
 
 // Packets of what is posted and has not begun, of a Read those of its answer. RC_MARK_NONE: there
-// is something that is not to wait, or so much that what fills no train is a small part of it.
-static uint64_t ready_count(const struct rc *rc)
+// is something that is not to wait, or more than `enough`, of which what fills no train is little.
+static uint64_t ready_count(const struct rc *rc, uint64_t enough)
 {
     const uint32_t entry_count = wq_unbegun_count(&rc->wq);
-    const uint64_t enough = RC_TRAINS_ENOUGH * train_count(rc);
     uint64_t count = 0;
     for (uint32_t i = 0; i < entry_count; i++) {
         const struct send_wqe *wqe = wq_transfer_at(&rc->wq, i);
@@ -469,7 +468,8 @@ static uint64_t waits_from(const struct rc *rc)
         return RC_MARK_NONE;
     }
     // Without an entry what leaves next are requests of a Read that has begun.
-    const uint64_t ready = wq_has_entry(&rc->wq) ? ready_count(rc) : RC_MARK_NONE;
+    const uint64_t ready =
+        wq_has_entry(&rc->wq) ? ready_count(rc, RC_TRAINS_ENOUGH * train) : RC_MARK_NONE;
     const uint64_t count = q->next_mark - q->send_mark + ready;
     return ready == RC_MARK_NONE ? ready : q->send_mark + count - count % train;
 }
