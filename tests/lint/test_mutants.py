@@ -291,7 +291,8 @@ def mutants(root, *words):
 def judge_tree(root, expressions, code=CODE, *words, meson=MESON):
     """The verdicts that occur, and who killed."""
     write(root, {'base/a.c': code, 'meson.build': meson,
-                 'meson_options.txt': "option('tests', type: 'feature')\n",
+                 'meson_options.txt': "option('tests', type: 'feature')\n"
+                                      "option('lto', type: 'boolean')\n",
                  **{f'tests/{room}/test_a.c': TEST % expression
                     for room, expression in expressions.items()}})
     said = json.loads(mutants(root, '--rooms', 'base', '--seed', '1', '--json', *words))

@@ -89,7 +89,9 @@ class Workshop:
         if (self.build / 'build.ninja').is_file():
             self._run('ninja', '-C', self.build, 'build.ninja')  # made anew if it must be
         else:
-            self._run('meson', 'setup', self.build, self.source, '-Dtests=enabled', *self.options)
+            # Objects are compared, and many are linked: each holds one kind of code.
+            self._run('meson', 'setup', self.build, self.source, '-Dtests=enabled',
+                      '-Dlto=false', *self.options)
 
     def _run(self, *words):
         environment = dict(os.environ)
