@@ -253,7 +253,7 @@ static void entry_emit(const struct nvme_controller *c, const struct resource *r
     entry[NVME_ENTRY_OFF_TREQ] = NVME_TREQ_SQ_FLOW_CONTROL_OPTIONAL;
     put_le16(entry + NVME_ENTRY_OFF_PORTID, (uint16_t)(listener + 1));
     put_le16(entry + NVME_ENTRY_OFF_CNTLID, NVME_CNTLID_DYNAMIC);
-    put_le16(entry + NVME_ENTRY_OFF_ASQSZ, NVME_ADMIN_DEPTH_MAX);
+    put_le16(entry + NVME_ENTRY_OFF_ASQSZ, NVME_QUEUE_DEPTH_MAX);
     put_field(entry + NVME_ENTRY_OFF_TRSVCID, NVME_ENTRY_TRSVCID_LEN, l->service);
     put_field(entry + NVME_ENTRY_OFF_TRADDR, NVME_ENTRY_TRADDR_LEN, address_for(c, l));
     memcpy(entry + NVME_ENTRY_OFF_SUBNQN, nqn, strlen(nqn));

@@ -34,14 +34,13 @@ static enum nvme_rdma_reject_status wish_parse(const struct rdma_conn_param *par
     ret->qid = get_le16(at + NVME_RDMA_REQUEST_OFF_QID);
     ret->read_count = param->initiator_depth;
     ret->command_count = (uint16_t)(hsqsize + 1);
-    unsigned most = ret->qid == 0 ? NVME_ADMIN_DEPTH_MAX : NVME_QUEUE_DEPTH_MAX;
     if (get_le16(at + NVME_RDMA_REQUEST_OFF_RECFMT) != 0) {
         return NVME_RDMA_INVALID_RECFMT;
     }
     if (ret->qid > NVME_IO_QUEUE_COUNT_MAX) {
         return NVME_RDMA_INVALID_QID;
     }
-    if (hsqsize == 0 || hsqsize >= most) {
+    if (hsqsize == 0 || hsqsize >= NVME_QUEUE_DEPTH_MAX) {
         return NVME_RDMA_INVALID_HSQSIZE;
     }
     if (get_le16(at + NVME_RDMA_REQUEST_OFF_HRQSIZE) == 0) {

@@ -330,13 +330,13 @@ static void discovery_tells_of_each_subsystem_at_each_listener(void **state)
         NVME_OK);
     property_set(admin, NVME_PROPERTY_CC, NVME_CC_EN);
     get_log(NVME_LOG_DISCOVERY, 0, 0, 2048);
-    EXPECT_PAGE(admin, 2048, {8, NULL, "01"}, {1024, NULL, "030102040100ffff2000"},
+    EXPECT_PAGE(admin, 2048, {8, NULL, "01"}, {1024, NULL, "030102040100ffff8000"},
                 {1024 + 32, service, NULL}, {1024 + 256, NQN, NULL}, {1024 + 512, address, NULL});
     assert_true(nvme_target_listener_add(s->target, &rdma));
     snprintf(address, sizeof address, "%-256s", "::");
     snprintf(service, sizeof service, "%-32s", "8009");
     get_log(NVME_LOG_DISCOVERY, 0, 2048, 1024); // the second alone
-    EXPECT_PAGE(admin, 1024, {0, NULL, "010202040200ffff2000"}, {32, service, NULL},
+    EXPECT_PAGE(admin, 1024, {0, NULL, "010202040200ffff8000"}, {32, service, NULL},
                 {256, NQN, NULL}, {512, address, NULL}, {768, NULL, "010501"});
     get_log(NVME_LOG_DISCOVERY, 0, 8, 8);
     EXPECT_PAGE(admin, 8, {0, NULL, "02"});
