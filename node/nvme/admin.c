@@ -52,6 +52,17 @@ void nvme_event_read(struct nvme_controller *c, uint32_t event)
     events_report(c);
 }
 
+// With the queue that they were sent to a former controller by, as hosts see it.
+void nvme_events_abort(struct nvme_controller *c)
+{
+    c->event_request_count = 0;
+    c->pending_events = c->masked_events = 0;
+    for (struct list_link *l; (l = list_pop_head(&c->event_requests)) != NULL;) {
+        struct nvme_command *command = LIST_ENTRY(l, struct nvme_command, wait_link);
+        nvme_command_abort(command, NVME_ABORTED_SQ_DELETED);
+    }
+}
+
 static void execute_event_request(struct nvme_command *command, instant_ns now)
 {
     struct nvme_controller *c = command->queue->controller;

@@ -292,6 +292,8 @@ void nvme_keep_alive_begin(struct nvme_controller *c, uint32_t kato_ms, instant_
 // SQE (NVME_ERROR_NO_LOCATION: none), which also goes into the error log.
 void nvme_command_succeed(struct nvme_command *command);
 void nvme_command_fail(struct nvme_command *command, unsigned status, unsigned location);
+// It ends as the host has wished: no error, and not in that log.
+void nvme_command_abort(struct nvme_command *command, unsigned status);
 // The first `len` octets of the scratch, with a good response.
 void nvme_command_deliver_scratch(struct nvme_command *command, uint32_t len);
 // The scratch, now or in turn; then `on_scratch`. `len` octets of it are the command's data.
@@ -394,6 +396,8 @@ uint32_t nvme_admin_effects(const struct nvme_controller *c, uint8_t opcode);
 // Those that Set Features may enable.
 uint32_t nvme_events_offered(const struct nvme_controller *c);
 void nvme_event_raise(struct nvme_controller *c, uint32_t event);
+// The controller is reset: requests for events end, and nothing is to be reported.
+void nvme_events_abort(struct nvme_controller *c);
 // Its log has been read: the next one may be reported.
 void nvme_event_read(struct nvme_controller *c, uint32_t event);
 

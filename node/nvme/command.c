@@ -92,6 +92,12 @@ void nvme_command_fail(struct nvme_command *command, unsigned status, unsigned l
     respond(command);
 }
 
+void nvme_command_abort(struct nvme_command *command, unsigned status)
+{
+    command->status = (uint16_t)status;
+    respond(command);
+}
+
 void nvme_command_cqe(struct nvme_command *command, uint8_t *ret)
 {
     struct nvme_queue *queue = command->queue;

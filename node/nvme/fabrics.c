@@ -338,7 +338,7 @@ static void configure(struct nvme_controller *c, uint32_t cc)
     } else if (was_enabled && !is_enabled) {
         c->csts = 0;
         c->enabled_events = NVME_EVENT_RESERVATION; // which no host enables
-        c->pending_events = c->masked_events = 0;
+        nvme_events_abort(c);
         c->io_queue_count = NVME_IO_QUEUE_COUNT_MAX; // until the host says how many
         nvme_controller_end_io(c, "the host has reset its controller");
     }

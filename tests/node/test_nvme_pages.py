@@ -10,7 +10,7 @@ from serving import Nvme, case, folder, main, os, weft
 
 INVALID_OPCODE, INVALID_FIELD, NO_NAMESPACE, SEQUENCE = 1, 2, 0xb, 0xc
 LOG_PAGE, NOT_SAVEABLE, NOT_CHANGEABLE, AER_LIMIT = 0x109, 0x10d, 0x10e, 0x105
-RANGE = 0x80
+ABORTED, RANGE = 8, 0x80
 SAVE = 1 << 31
 U16, U32, U64 = '<H', '<I', '<Q'
 
@@ -359,7 +359,8 @@ def an_event_is_told_once_until_its_log_is_read():
             for number in (30, 31):
                 admin.capsule(sqe(nvme.AER, number))
             assert admin.ask(sqe(nvme.AER, 32)).status == AER_LIMIT
-            admin.set(nvme.CC, 0)  # forgets what it was asked to tell
+            admin.set(nvme.CC, 0)  # ends what it was asked to tell, and forgets it
+            assert [admin.answer().status for _ in range(4)] == [ABORTED, ABORTED, ABORTED, 0]
             admin.set(nvme.CC, nvme.ENABLE)
             resize(2080)
             assert is_silent()

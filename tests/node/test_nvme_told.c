@@ -484,6 +484,25 @@ static void events_are_asked_for_four_times_at_most(void **state)
     assert_int_equal(feature(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0, 0).status, NVME_AER_LIMIT);
 }
 
+// They end with the controller that they were sent to, and do not count with the next.
+static void requests_for_events_end_when_the_controller_is_reset(void **state)
+{
+    unsigned before = admin->answer_count;
+    for (unsigned i = 0; i < 4; i++) {
+        feature(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0, 0);
+    }
+    property_set(admin, NVME_PROPERTY_CC, 0);
+    assert_int_equal(admin->answer_count, before + 5);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(admin->answers[before + i].status, NVME_ABORTED_SQ_DELETED);
+    }
+    assert_int_equal(nvme_target_counters(s->target).errors, 0);
+    property_set(admin, NVME_PROPERTY_CC,
+                 NVME_CC_EN | NVME_SQE_LEN_LOG2 << NVME_CC_IOSQES_SHIFT |
+                     NVME_CQE_LEN_LOG2 << NVME_CC_IOCQES_SHIFT);
+    events_are_asked_for_four_times_at_most(state);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -506,6 +525,7 @@ int main(void)
         TEST(features_that_stand_are_not_changed),
         TEST(commands_that_there_are_not_are_refused),
         TEST(events_are_asked_for_four_times_at_most),
+        TEST(requests_for_events_end_when_the_controller_is_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
