@@ -225,6 +225,11 @@ void stream_look(struct stream *s, instant_ns now)
     hear(s, now);
 }
 
+void stream_say_no_more(struct stream *s)
+{
+    shutdown(s->fd, SHUT_WR);
+}
+
 void stream_discard(struct stream *s)
 {
     uint8_t octets[4096];

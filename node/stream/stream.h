@@ -98,6 +98,8 @@ void stream_touch(struct stream *s);
 ssize_t stream_send(struct stream *s, struct iovec *iov, unsigned count, instant_ns now);
 // Does the peer owe octets, or room for ours, for which it holds memory? See progress.h.
 void stream_await(struct stream *s, bool is_receiving, bool is_sending, instant_ns now);
+// All is sent, and the peer is told so; it may still speak. Harmless a second time.
+void stream_say_no_more(struct stream *s);
 // Throws away what has come since: closing with it unread would be a reset, and answers on their
 // way be lost.
 void stream_discard(struct stream *s);

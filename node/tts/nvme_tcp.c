@@ -65,13 +65,26 @@ static void received(struct stream *s, uint32_t len, instant_ns now)
 static bool wants_input(const struct stream *s)
 {
     const struct nvme_tcp_connection *c = connection_of(s);
-    return c->state < NVME_TCP_LEAVING && !c->is_full;
+    return c->state == NVME_TCP_TERMINATED || (c->state < NVME_TCP_TERMINATED && !c->is_full);
+}
+
+// It is no queue any more, and nothing is lent to it.
+static void give_up(struct nvme_tcp_connection *c, instant_ns now)
+{
+    if (c->queue != NULL) {
+        nvme_queue_close(c->queue, now);
+    }
+    nvme_tcp_abandon(c, now);
 }
 
 static int flush(struct stream *s, instant_ns now)
 {
     struct nvme_tcp_connection *c = connection_of(s);
     int error = nvme_tcp_flush(c, now);
+    if (error == 0 && c->state == NVME_TCP_TERMINATED) {
+        stream_say_no_more(s);
+        give_up(c, now);
+    }
     return error == 0 && c->state == NVME_TCP_LEAVING ? -ESHUTDOWN : error;
 }
 
@@ -80,7 +93,7 @@ static int flush(struct stream *s, instant_ns now)
 static void expects(struct stream *s, instant_ns now)
 {
     const struct nvme_tcp_connection *c = connection_of(s);
-    if (c->state == NVME_TCP_LEAVING) {
+    if (c->state == NVME_TCP_LEAVING || c->state == NVME_TCP_TERMINATED) {
         s->silent_until_ns = instant_min(s->silent_until_ns, instant_after(now, leave_ns));
     } else if (c->queue != NULL &&
                (nvme_queue_is_connected(c->queue) || !nvme_queue_is_idle(c->queue))) {
@@ -95,10 +108,7 @@ static void on_end(struct stream *s, instant_ns now)
 {
     struct nvme_tcp_connection *c = connection_of(s);
     c->state = NVME_TCP_ENDED;
-    if (c->queue != NULL) {
-        nvme_queue_close(c->queue, now);
-    }
-    nvme_tcp_abandon(c, now);
+    give_up(c, now);
 }
 
 static bool leave(struct stream *s)

@@ -32,8 +32,10 @@ enum nvme_tcp_limits {
 enum nvme_tcp_state {
     NVME_TCP_WAITS_IC, // for ICReq
     NVME_TCP_OPEN,
-    NVME_TCP_LEAVING, // nothing is read any more; what is queued is sent
-    NVME_TCP_ENDED,   // the socket is closed; commands are under way
+    NVME_TCP_TERMINATED, // C2HTermReq is queued or out; what comes is thrown away until the host
+                         // ends the connection, so that no reset overtakes the reason
+    NVME_TCP_LEAVING,    // nothing is read any more; what is queued is sent
+    NVME_TCP_ENDED,      // the socket is closed; commands are under way
 };
 
 // Octets on their way out: a head, data, a tail.
@@ -122,7 +124,7 @@ void nvme_tcp_received(struct nvme_tcp_connection *c, uint32_t len);
 
 extern const struct nvme_transport nvme_tcp_transport;
 void nvme_tcp_send_ic_resp(struct nvme_tcp_connection *c);
-// The host has broken the protocol: says so, at octet or value `fei`, and leaves.
+// The host has broken the protocol: says so, at octet or value `fei`, and is done with it.
 void nvme_tcp_send_term(struct nvme_tcp_connection *c, const uint8_t *header, uint32_t header_len,
                         enum nvme_tcp_fatal fes, uint32_t fei);
 // Sends what is queued. 0, -EAGAIN, or another negative errno: the host is gone.

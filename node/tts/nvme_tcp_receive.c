@@ -28,7 +28,7 @@ static enum stream_verdict fatal(struct nvme_tcp_connection *c, const struct hea
 {
     uint32_t there = c->stream.in_len - c->stream.in_at;
     nvme_tcp_send_term(c, h->at, there < h->len ? there : h->len, fes, fei);
-    return STREAM_STOPS;
+    return STREAM_GOES_ON;
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
@@ -372,8 +372,18 @@ static enum stream_verdict take_header(struct nvme_tcp_connection *c, instant_ns
     return facts->on_header(c, &h, now);
 }
 
+// Behind the fault nothing that the host says means anything.
+static enum stream_verdict throw_away(struct nvme_tcp_connection *c)
+{
+    c->stream.in_at = c->stream.in_len;
+    return STREAM_NEEDS_MORE;
+}
+
 enum stream_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now)
 {
+    if (c->state == NVME_TCP_TERMINATED) {
+        return throw_away(c);
+    }
     if (c->state == NVME_TCP_LEAVING || c->state == NVME_TCP_ENDED) {
         return STREAM_STOPS;
     }

@@ -88,7 +88,9 @@ void nvme_tcp_send_term(struct nvme_tcp_connection *c, const uint8_t *header, ui
                          ? header_len
                          : NVME_TCP_TERM_MAX_LEN - NVME_TCP_TERM_HLEN;
     c->tcp->counters.malformed++;
-    nvme_tcp_leave(c);
+    c->state = NVME_TCP_TERMINATED;
+    c->incoming.is_on = false;
+    stream_touch(&c->stream);
     if (out->link.next != &out->link) {
         return; // the ICResp is not out: the host has not listened
     }

@@ -543,6 +543,7 @@ static void data_that_nobody_asked_for(void **state)
         assert_int_equal(get_le16(term + NVME_TCP_TERM_OFF_FES), table[i].fes);
         assert_int_equal(get_le32(term + NVME_TCP_TERM_OFF_FEI), table[i].fei);
         assert_int_equal(counters().malformed, i + 1);
+        assert_int_equal(stage->outcome, NODE_TRANSFER); // the Write is over
         close(admin);
         call_again();
     }
@@ -621,6 +622,19 @@ static void headers_that_are_wrong(void **state)
         assert_int_equal(counters().malformed, i + 1);
         call_again();
     }
+}
+
+// More than the buffers between the two hold: it is taken, for a reset would hide the reason.
+static void host_that_talks_on_hears_why(void **state)
+{
+    static uint8_t more[8 << 20];
+    uint8_t head[NVME_TCP_CMD_HLEN] = {0};
+    open_with(0, 0);
+    put(NVME_TCP_R2T, 0, head, NVME_TCP_DATA_HLEN, NULL, 0, NOTHING_SPOILT);
+    for (unsigned i = 0; i < 4; i++) {
+        say_octets(stage, more, sizeof more);
+    }
+    hear_term(NVME_TCP_INVALID_FIELD, NVME_TCP_OFF_TYPE, NVME_TCP_DATA_HLEN);
 }
 
 // What the host itself ends is answered with the end.
@@ -769,6 +783,7 @@ int main(void)
         TEST(data_that_nobody_asked_for),
         TEST(data_of_a_length_that_cannot_be),
         TEST(headers_that_are_wrong),
+        TEST(host_that_talks_on_hears_why),
         TEST(host_that_complains_is_let_go),
         SESSION_TEST(commands_beyond_the_depth_wait),
         SESSION_TEST(host_that_is_slow_to_read_has_all_octets),
