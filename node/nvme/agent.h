@@ -338,6 +338,10 @@ void nvme_connect_forget(struct nvme_queue *queue);
 void nvme_io_complete(struct nvme_command *command, enum node_completion completion,
                       instant_ns now);
 
+// A Verify has no data to move: what it was to read is in the node's buffer, which suffices.
+bool nvme_io_is_verify(const struct nvme_command *command);
+void nvme_io_verified(struct nvme_command *command, instant_ns now);
+
 // The octets of the volume that a Read, Write or Compare names, and can move. False: refused.
 bool nvme_io_data_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len);
 // The same of one that has been looked at.

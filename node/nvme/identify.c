@@ -17,6 +17,7 @@
 
 enum {
     WZSL_LOG2 = 13, // Write Zeroes of 4096 octets times 2 to this
+    NVM_CTRL_OFF_VSL = 0, // of Verify, likewise
     NVM_CTRL_OFF_WZSL = 1,
     IN_CAPSULE_UNIT = 16,
     DESCRIPTORS_LEN = NVME_DESCRIPTOR_OFF_NID,
@@ -102,7 +103,7 @@ static uint16_t optional_commands(uint32_t abilities)
 {
     return (uint16_t)(((abilities & VOLUME_CAN_TRIM) != 0 ? NVME_ONCS_DSM : 0) |
                       ((abilities & VOLUME_CAN_WRITE_ZEROES) != 0 ? NVME_ONCS_WRITE_ZEROES : 0) |
-                      NVME_ONCS_COMPARE | NVME_ONCS_RESERVATIONS);
+                      NVME_ONCS_COMPARE | NVME_ONCS_RESERVATIONS | NVME_ONCS_VERIFY);
 }
 
 // In blocks of any of the namespaces.
@@ -169,6 +170,7 @@ static void emit_controller(const struct nvme_command *command, uint8_t *page)
 
 static void emit_controller_nvm(const struct nvme_command *command, uint8_t *page)
 {
+    page[NVM_CTRL_OFF_VSL] = NVME_MDTS_LOG2;
     page[NVM_CTRL_OFF_WZSL] = WZSL_LOG2;
 }
 

@@ -31,7 +31,7 @@ static bool can(const struct nvme_command *command, uint32_t ability)
     return (volume_of(command)->abilities & ability) != 0;
 }
 
-/* ---- Read, Write, Compare, Write Zeroes ------------------------------------------------------ */
+/* ---- Read, Write, Compare, Verify, Write Zeroes ---------------------------------------------- */
 
 void nvme_io_range(const struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
 {
@@ -63,14 +63,19 @@ static bool may_change(struct nvme_command *command)
     return true;
 }
 
-// A read or write moves all of its blocks, no less and no more.
-static bool data_fit(struct nvme_command *command, uint64_t len)
+static bool buffer_fits(struct nvme_command *command, uint64_t len)
 {
     if (len > NVME_DATA_LEN_MAX) {
         fail(command, NVME_INVALID_FIELD, NVME_RW_OFF_NLB);
         return false;
     }
-    if (!nvme_command_can_move(command, (uint32_t)len)) {
+    return true;
+}
+
+// A read or write moves all of its blocks, no less and no more.
+static bool data_fit(struct nvme_command *command, uint64_t len)
+{
+    if (!buffer_fits(command, len) || !nvme_command_can_move(command, (uint32_t)len)) {
         return false;
     }
     if (command->sgl.len != len) {
@@ -141,6 +146,27 @@ static void execute_compare(struct nvme_command *command, instant_ns now)
     if (data_take(command, &offset, &len)) {
         nvme_command_submit(command, NODE_COMPARE, 0, offset, len, now);
     }
+}
+
+// Can the blocks be read? They come to the node and no further.
+static void execute_verify(struct nvme_command *command, instant_ns now)
+{
+    uint64_t offset, len;
+    if (range_take(command, &offset, &len) && buffer_fits(command, len)) {
+        nvme_command_submit(command, NODE_READ, 0, offset, len, now);
+    }
+}
+
+bool nvme_io_is_verify(const struct nvme_command *command)
+{
+    return command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_VERIFY;
+}
+
+void nvme_io_verified(struct nvme_command *command, instant_ns now)
+{
+    struct nvme_target *target = command->queue->target;
+    target->parts.cta->transferred(target->parts.cta_ctx, &command->service, NODE_OK, now);
+    nvme_command_succeed(command);
 }
 
 static void execute_write_zeroes(struct nvme_command *command, instant_ns now)
@@ -297,6 +323,7 @@ static const struct io_facts {
     [NVME_IO_COMPARE] = {execute_compare, 0, false},
     [NVME_IO_WRITE_ZEROES] = {execute_write_zeroes, VOLUME_CAN_WRITE_ZEROES, true},
     [NVME_IO_DATASET_MANAGEMENT] = {execute_dsm, VOLUME_CAN_TRIM, true},
+    [NVME_IO_VERIFY] = {execute_verify, 0, false},
     [NVME_IO_RESERVATION_REGISTER] = {nvme_reservation_change, 0, false},
     [NVME_IO_RESERVATION_REPORT] = {nvme_reservation_report, 0, false},
     [NVME_IO_RESERVATION_ACQUIRE] = {nvme_reservation_change, 0, false},

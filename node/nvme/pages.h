@@ -76,6 +76,7 @@ enum {
     NVME_ONCS_DSM = 1 << 2,
     NVME_ONCS_WRITE_ZEROES = 1 << 3,
     NVME_ONCS_RESERVATIONS = 1 << 5,
+    NVME_ONCS_VERIFY = 1 << 7,
     NVME_FUSES_COMPARE_AND_WRITE = 1 << 0,
     NVME_VWC_PRESENT = 1 << 0,
     NVME_VWC_FLUSHES_ALL = 3 << 1, // a Flush may name all namespaces

@@ -235,6 +235,10 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
         nvme_fused_transfer(command, now);
         return;
     }
+    if (nvme_io_is_verify(command)) {
+        nvme_io_verified(command, now);
+        return;
+    }
     command->data = service->data;
     command->data_len = service->buffer.len;
     if (command->queue->is_closed) {

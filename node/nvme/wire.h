@@ -155,6 +155,7 @@ enum nvme_io_opcode {
     NVME_IO_COMPARE = 0x05,
     NVME_IO_WRITE_ZEROES = 0x08,
     NVME_IO_DATASET_MANAGEMENT = 0x09,
+    NVME_IO_VERIFY = 0x0c,
     NVME_IO_RESERVATION_REGISTER = 0x0d,
     NVME_IO_RESERVATION_REPORT = 0x0e,
     NVME_IO_RESERVATION_ACQUIRE = 0x11,
@@ -166,7 +167,7 @@ enum { NVME_OPCODE_DIRECTION_MASK = 3, NVME_OPCODE_TO_HOST = 2 };
 
 #define NVME_NSID_ALL UINT32_C(0xffffffff)
 
-// Read, Write, Compare, Write Zeroes.
+// Read, Write, Compare, Verify, Write Zeroes.
 enum nvme_rw_offset {
     NVME_RW_OFF_SLBA = 40,
     NVME_RW_OFF_NLB = 48,     // 2 octets, less 1

@@ -421,6 +421,47 @@ static void each_completion_has_its_status(void **state)
     stage_destroy(s);
 }
 
+// The blocks come to the node, whose buffer is given back, and no further.
+static void a_verify_reads_and_delivers_nothing(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    s->row.profile.size = 2 * NVME_DATA_LEN_MAX;
+    struct session session = session_on(s, STAGE_HOST);
+    io_send(session.io, NVME_IO_VERIFY, 8, 4, 0);
+    const struct service_request *request = transfer(s);
+    assert_int_equal(request->operation, NODE_READ);
+    assert_int_equal(request->offset, 8 * STAGE_BLOCK);
+    assert_int_equal(request->len, 4 * STAGE_BLOCK);
+    assert_int_equal(s->outcome, NODE_OK);
+    assert_int_equal(s->transfers, 1);
+    assert_int_equal(line_answer(session.io).status, NVME_OK);
+    assert_int_equal(session.io->delivered, 0);
+    io_send(session.io, NVME_IO_VERIFY, 0, 1, 0);
+    stage_complete(s, stage_take(s), NODE_MEDIA);
+    assert_int_equal(line_answer(session.io).status, NVME_UNRECOVERED_READ);
+    io_send(session.io, NVME_IO_VERIFY, 2 * NVME_DATA_LEN_MAX / STAGE_BLOCK, 1, 0);
+    assert_int_equal(line_answer(session.io).status, NVME_LBA_OUT_OF_RANGE);
+    io_send(session.io, NVME_IO_VERIFY, 0, NVME_DATA_LEN_MAX / STAGE_BLOCK + 1, 0); // VSL
+    assert_int_equal(line_answer(session.io).status, NVME_INVALID_FIELD);
+    session_leave(&session);
+    stage_destroy(s);
+}
+
+// One that the CTA has answered when its connection is lost gives its buffer back all the same.
+static void a_verify_on_a_lost_connection_ends_without_a_word(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    struct session session = session_on(s, STAGE_HOST);
+    unsigned answers = session.io->answer_count;
+    io_send(session.io, NVME_IO_VERIFY, 0, 1, 0);
+    nvme_queue_close(session.io->queue, s->now);
+    transfer(s);
+    assert_int_equal(s->transfers, 1);
+    assert_int_equal(session.io->answer_count, answers);
+    session_leave(&session);
+    stage_destroy(s);
+}
+
 // The host hears what the transport said of it, not that something failed.
 static void data_that_did_not_come_have_the_transports_status(void **state)
 {
@@ -672,6 +713,8 @@ int main(void)
         cmocka_unit_test(a_volume_that_goes_is_let_go_of_when_its_commands_have_ended),
         cmocka_unit_test(a_host_that_comes_back_waits_for_no_other_namespace),
         cmocka_unit_test(each_completion_has_its_status),
+        cmocka_unit_test(a_verify_reads_and_delivers_nothing),
+        cmocka_unit_test(a_verify_on_a_lost_connection_ends_without_a_word),
         cmocka_unit_test(data_that_did_not_come_have_the_transports_status),
         cmocka_unit_test(each_response_moves_the_head_by_one),
         cmocka_unit_test(pages_that_are_asked_for_at_once_come_one_by_one),

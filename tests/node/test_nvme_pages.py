@@ -41,7 +41,7 @@ class Facts:
     def __init__(self, node, name, **options):
         self.node = node
         self.uuid = node.nqn.rpartition(':')[2]
-        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 6, 0x2d, False
+        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 6, 0xad, False
         self.name = name
         self.preferred = 8
         vars(self).update(options)
@@ -79,7 +79,7 @@ class Facts:
         same(admin.identify(2, 0).data, page(4096, (0, b'\1')))
         same(admin.identify(2, 1).data, bytes(4096))
         same(admin.identify(5, 1).data, bytes(4096))
-        same(admin.identify(6).data, page(4096, (1, bytes([13]))))
+        same(admin.identify(6).data, page(4096, (0, bytes([8, 13]))))
 
 
 @case
@@ -91,7 +91,7 @@ def identify_tells_of_a_volume_in_memory():
 @case
 def identify_tells_of_a_volume_that_only_reads():
     with Nvme('-r', 'ram:1M') as node, session(node.address, node.nqn) as (admin, _):
-        Facts(node, 'ram', oncs=0x21, is_read_only=True).check(admin)
+        Facts(node, 'ram', oncs=0xa1, is_read_only=True).check(admin)
 
 
 @case

@@ -385,12 +385,21 @@ def a_read_only_volume_says_so_to_each_change():
 
 
 @case
+def blocks_are_verified_where_they_are():
+    with Nvme('ram:2M') as node, session(node.address, node.nqn) as (_, queue):
+        for count, status in ((1, 0), (2048, 0), (2049, INVALID_FIELD)):
+            said = queue.ask(rw(nvme.VERIFY, 0, count, bytes(16)))
+            assert (said.status, said.data) == (status, b''), count
+
+
+@case
 def what_a_device_says_becomes_a_status():
     for how, said in (('media', (UNREAD, UNWRITTEN)), ('no-space', (CAPACITY, CAPACITY)),
                       ('unsupported', (INVALID_OPCODE, INVALID_OPCODE))):
         with Nvme(f'error+ram:1M?error=100%&error.as={how}') as node:
             with session(node.address, node.nqn) as (_, queue):
                 found = queue.read(0, 1), queue.write(0, b'x' * 512)
+                assert queue.ask(rw(nvme.VERIFY, 0, 1, bytes(16))).status == said[0], how
                 assert tuple(one.status for one in found) == said, (how, found)
                 assert found[0].is_final
 

@@ -102,7 +102,7 @@ static void controller_tells_of_itself(void **state)
                 {342, NULL, "0a45"},             // ANA
                 {344, NULL, "0001000000010000"}, // groups
                 {512, NULL, "66448000"},         // entries of 64 and 16 octets, 128 commands
-                {516, NULL, "000100002d000100"}, // namespaces, commands, fused
+                {516, NULL, "00010000ad000100"}, // namespaces, commands, fused
                 {525, NULL, "07"},               // a cache, flushed for all
                 {532, NULL, "ff03"},             // 1024 blocks are compared and written
                 {536, NULL, "0100300000010000"}, // SGLs by offset and of the transport; namespaces
@@ -115,12 +115,12 @@ static void abilities_are_told_as_commands(void **state)
         uint32_t abilities;
         uint8_t oncs, vwc, nsfeat, dlfeat, nsattr;
     } table[] = {
-        {VOLUME_CAN_WRITE, 0x21, 6, 0x10, 0, 0},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_FLUSH, 0x21, 7, 0x10, 0, 0},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_TRIM, 0x25, 6, 0x11, 0, 0},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES, 0x29, 6, 0x10, 0, 0},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_TRIM, 0x2d, 6, 0x11, 9, 0},
-        {0, 0x21, 6, 0x10, 0, 1}, // it cannot be written
+        {VOLUME_CAN_WRITE, 0xa1, 6, 0x10, 0, 0},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_FLUSH, 0xa1, 7, 0x10, 0, 0},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_TRIM, 0xa5, 6, 0x11, 0, 0},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES, 0xa9, 6, 0x10, 0, 0},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_TRIM, 0xad, 6, 0x11, 9, 0},
+        {0, 0xa1, 6, 0x10, 0, 1}, // it cannot be written
     };
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         s->row.abilities = table[i].abilities;
@@ -155,7 +155,7 @@ static void namespace_tells_of_itself(void **state)
     identify(NVME_CNS_NAMESPACE_CSI, 1, 0, 0);
     EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "00"});
     identify(NVME_CNS_CONTROLLER_CSI, 0, 0, 0);
-    EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {1, NULL, "0d"});
+    EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "080d"}); // of Verify, Write Zeroes
 }
 
 static void controllers_of_a_subsystem_are_listed(void **state)
@@ -286,8 +286,8 @@ static void effects_are_told_for_each_command(void **state)
                 {4 * 0x18, NULL, "01"}, {4 * 0x7f, NULL, "01"}, {1024, NULL, "01"},
                 {1024 + 4 * 0x01, NULL, "03"}, {1024 + 4 * 0x02, NULL, "01"},
                 {1024 + 4 * 0x05, NULL, "01"}, {1024 + 4 * 0x08, NULL, "03"},
-                {1024 + 4 * 0x09, NULL, "03"}, {1024 + 4 * 0x0d, NULL, "01"},
-                {1024 + 4 * 0x0e, NULL, "01"}, {1024 + 4 * 0x11, NULL, "01"},
+                {1024 + 4 * 0x09, NULL, "03"}, {1024 + 4 * 0x0c, NULL, "01"},
+                {1024 + 4 * 0x0d, NULL, "01"}, {1024 + 4 * 0x0e, NULL, "01"}, {1024 + 4 * 0x11, NULL, "01"},
                 {1024 + 4 * 0x15, NULL, "01"});
 }
 
