@@ -8,7 +8,8 @@
 //     queue.c      queues, commands, the scratch, what goes to and comes from transport and CTA
 //     session.c    controllers: their table, their end, keep alive
 //     fabrics.c    Connect, Property Get and Set
-//     admin.c      admin commands: features, async events, Abort, Keep Alive
+//     admin.c      admin commands: async events, Abort, Keep Alive
+//     features.c   what Set and Get Features set and get
 //     identify.c   what Identify answers
 //     logs.c       what Get Log Page answers
 //     io.c         I/O commands
@@ -404,6 +405,11 @@ void nvme_event_raise(struct nvme_controller *c, uint32_t event);
 void nvme_events_abort(struct nvme_controller *c);
 // Its log has been read: the next one may be reported.
 void nvme_event_read(struct nvme_controller *c, uint32_t event);
+
+// ---- features.c
+
+void nvme_set_features(struct nvme_command *command, instant_ns now);
+void nvme_get_features(struct nvme_command *command, instant_ns now);
 
 // ---- identify.c and logs.c: write into the scratch and deliver
 
