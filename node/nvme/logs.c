@@ -335,6 +335,13 @@ static void on_scratch(struct nvme_command *command, instant_ns now)
     nvme_command_deliver_scratch(command, part.len);
 }
 
+// Logs are the controller's; who names a namespace wants another one.
+static bool is_of_controller(const struct nvme_command *command)
+{
+    uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
+    return nsid == 0 || nsid == NVME_NSID_ALL;
+}
+
 void nvme_get_log(struct nvme_command *command, instant_ns now)
 {
     struct nvme_controller *c = command->queue->controller;
@@ -346,6 +353,8 @@ void nvme_get_log(struct nvme_command *command, instant_ns now)
                    LOG_UNIT_LEN;
     if (facts == NULL) {
         nvme_command_fail(command, NVME_INVALID_LOG_PAGE | NVME_STATUS_DNR, NVME_GET_LOG_OFF_LID);
+    } else if (!is_of_controller(command)) {
+        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
     } else if (len > NVME_SCRATCH_LEN) {
         nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_GET_LOG_OFF_NUMDL);
     } else if (offset > facts->len(c) || offset % LOG_UNIT_LEN != 0) {

@@ -18,6 +18,7 @@ static const uint8_t *log_get(struct line *line, uint8_t lsp, uint64_t from, uin
 {
     uint8_t sqe[NVME_SQE_LEN];
     sqe_fill(line, sqe, NVME_ADMIN_GET_LOG_PAGE, len);
+    put_le32(sqe + NVME_SQE_OFF_NSID, NVME_NSID_ALL);
     sqe[NVME_GET_LOG_OFF_LID] = NVME_LOG_ANA;
     sqe[NVME_GET_LOG_OFF_LSP] = lsp;
     put_le16(sqe + NVME_GET_LOG_OFF_NUMDL, (uint16_t)(len / 4 - 1));

@@ -202,11 +202,13 @@ static void pages_that_there_are_not_are_refused(void **state)
 
 /* ---- logs ------------------------------------------------------------------------------------ */
 
-static struct answer get_log(uint8_t lid, uint8_t lsp, uint64_t from, uint32_t len)
+static struct answer get_log_of(uint32_t nsid, uint8_t lid, uint8_t lsp, uint64_t from,
+                                uint32_t len)
 {
     uint8_t sqe[NVME_SQE_LEN];
     memset(admin->came, 0xee, sizeof admin->came);
     sqe_fill(admin, sqe, NVME_ADMIN_GET_LOG_PAGE, len);
+    put_le32(sqe + NVME_SQE_OFF_NSID, nsid);
     sqe[NVME_GET_LOG_OFF_LID] = lid;
     sqe[NVME_GET_LOG_OFF_LSP] = lsp;
     put_le16(sqe + NVME_GET_LOG_OFF_NUMDL, (uint16_t)(len / 4 - 1));
@@ -214,6 +216,11 @@ static struct answer get_log(uint8_t lid, uint8_t lsp, uint64_t from, uint32_t l
     put_le64(sqe + NVME_GET_LOG_OFF_LPO, from);
     line_send(admin, sqe);
     return line_answer(admin);
+}
+
+static struct answer get_log(uint8_t lid, uint8_t lsp, uint64_t from, uint32_t len)
+{
+    return get_log_of(0, lid, lsp, from, len);
 }
 
 static void errors_are_logged_newest_first(void **state)
@@ -287,8 +294,8 @@ static void effects_are_told_for_each_command(void **state)
                 {1024 + 4 * 0x01, NULL, "03"}, {1024 + 4 * 0x02, NULL, "01"},
                 {1024 + 4 * 0x05, NULL, "01"}, {1024 + 4 * 0x08, NULL, "03"},
                 {1024 + 4 * 0x09, NULL, "03"}, {1024 + 4 * 0x0c, NULL, "01"},
-                {1024 + 4 * 0x0d, NULL, "01"}, {1024 + 4 * 0x0e, NULL, "01"}, {1024 + 4 * 0x11, NULL, "01"},
-                {1024 + 4 * 0x15, NULL, "01"});
+                {1024 + 4 * 0x0d, NULL, "01"}, {1024 + 4 * 0x0e, NULL, "01"},
+                {1024 + 4 * 0x11, NULL, "01"}, {1024 + 4 * 0x15, NULL, "01"});
 }
 
 static void access_is_told_by_groups(void **state)
@@ -360,6 +367,18 @@ static void logs_that_there_are_not_are_refused(void **state)
     EXPECT_PAGE(admin, 64, {0, NULL, "00"});
     assert_int_equal(get_log(NVME_LOG_SMART, 0, 0, NVME_SCRATCH_LEN + 4).status,
                      NVME_INVALID_FIELD);
+}
+
+// The counters of SMART are of all namespaces: they are not told as those of one.
+static void logs_are_of_the_controller(void **state)
+{
+    static const uint8_t lids[] = {NVME_LOG_ERROR,      NVME_LOG_SMART, NVME_LOG_FIRMWARE,
+                                   NVME_LOG_EFFECTS,    NVME_LOG_ANA,   NVME_LOG_CHANGED_NAMESPACES,
+                                   NVME_LOG_RESERVATION};
+    for (unsigned i = 0; i < sizeof lids; i++) {
+        assert_int_equal(get_log_of(NVME_NSID_ALL, lids[i], 0, 0, 64).status, NVME_OK);
+        assert_int_equal(get_log_of(1, lids[i], 0, 0, 64).status, NVME_INVALID_FIELD);
+    }
 }
 
 /* ---- features -------------------------------------------------------------------------------- */
@@ -520,6 +539,7 @@ int main(void)
         TEST(access_is_told_by_groups),
         TEST(discovery_tells_of_each_subsystem_at_each_listener),
         TEST(logs_that_there_are_not_are_refused),
+        TEST(logs_are_of_the_controller),
         TEST(queues_are_granted_up_to_16),
         TEST(features_are_kept_or_refused),
         TEST(features_that_stand_are_not_changed),
