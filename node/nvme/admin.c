@@ -98,21 +98,27 @@ static void execute_keep_alive(struct nvme_command *command, instant_ns now)
 static const struct admin_facts {
     void (*execute)(struct nvme_command *command, instant_ns now);
     bool is_for_discovery;
+    bool names_namespace; // it may
 } commands[] = {
-    [NVME_ADMIN_GET_LOG_PAGE] = {nvme_get_log, true},
-    [NVME_ADMIN_IDENTIFY] = {nvme_identify, true},
-    [NVME_ADMIN_ABORT] = {execute_abort, false},
-    [NVME_ADMIN_SET_FEATURES] = {nvme_set_features, true},
-    [NVME_ADMIN_GET_FEATURES] = {nvme_get_features, true},
-    [NVME_ADMIN_ASYNC_EVENT_REQUEST] = {execute_event_request, true},
-    [NVME_ADMIN_KEEP_ALIVE] = {execute_keep_alive, true},
+    [NVME_ADMIN_GET_LOG_PAGE] = {nvme_get_log, true, false},
+    [NVME_ADMIN_IDENTIFY] = {nvme_identify, true, true},
+    [NVME_ADMIN_ABORT] = {execute_abort, false, false},
+    [NVME_ADMIN_SET_FEATURES] = {nvme_set_features, true, true},
+    [NVME_ADMIN_GET_FEATURES] = {nvme_get_features, true, true},
+    [NVME_ADMIN_ASYNC_EVENT_REQUEST] = {execute_event_request, true, false},
+    [NVME_ADMIN_KEEP_ALIVE] = {execute_keep_alive, true, false},
 };
 
 uint32_t nvme_admin_effects(const struct nvme_controller *c, uint8_t opcode)
 {
-    bool is_there = opcode == NVME_FABRICS || (opcode < sizeof commands / sizeof commands[0] &&
-                                               commands[opcode].execute != NULL);
-    return is_there ? NVME_EFFECTS_SUPPORTED : 0;
+    bool is_known = opcode < sizeof commands / sizeof commands[0];
+    const struct admin_facts *facts = is_known ? &commands[opcode] : NULL;
+    if (opcode != NVME_FABRICS && (facts == NULL || facts->execute == NULL)) {
+        return 0;
+    }
+    bool names_namespace = facts != NULL && facts->names_namespace;
+    return NVME_EFFECTS_SUPPORTED | NVME_EFFECTS_OF_CONTROLLER |
+           (names_namespace ? NVME_EFFECTS_OF_NAMESPACE : 0);
 }
 
 void nvme_admin_execute(struct nvme_command *command, instant_ns now)

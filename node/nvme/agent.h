@@ -410,6 +410,8 @@ void nvme_event_read(struct nvme_controller *c, uint32_t event);
 
 void nvme_set_features(struct nvme_command *command, instant_ns now);
 void nvme_get_features(struct nvme_command *command, instant_ns now);
+// Is there this feature, and of what: NVME_SUPPORTED and enum nvme_effects; 0: there is none.
+uint32_t nvme_feature_effects(uint8_t fid);
 
 // ---- identify.c and logs.c: write into the scratch and deliver
 

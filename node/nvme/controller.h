@@ -55,7 +55,7 @@
 #include "node/nvme/wire.h"
 
 enum nvme_limits {
-    NVME_QUEUE_DEPTH_MAX = 128, // commands of a queue at a time, as told to hosts (CAP.MQES + 1)
+    NVME_QUEUE_DEPTH_MAX = 128,   // commands of a queue at a time, as told to hosts (CAP.MQES + 1)
     NVME_IO_QUEUE_COUNT_MAX = 16, // of a controller
     NVME_CONTROLLER_COUNT_MAX = 256,
     NVME_CONTROLLER_OF_HOST_MAX = 128, // from one address,

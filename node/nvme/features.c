@@ -228,6 +228,16 @@ static const struct feature_facts *facts_of(uint8_t fid)
     return NULL;
 }
 
+uint32_t nvme_feature_effects(uint8_t fid)
+{
+    const struct feature_facts *facts = facts_of(fid);
+    if (facts == NULL) {
+        return 0;
+    }
+    return NVME_SUPPORTED |
+           (facts->is_of_namespace ? NVME_EFFECTS_OF_NAMESPACE : NVME_EFFECTS_OF_CONTROLLER);
+}
+
 void nvme_set_features(struct nvme_command *command, instant_ns now)
 {
     uint32_t cdw10 = get_le32(command->sqe + NVME_SQE_OFF_CDW10);

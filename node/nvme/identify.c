@@ -16,7 +16,7 @@
 #include "text/show.h"
 
 enum {
-    WZSL_LOG2 = 13, // Write Zeroes of 4096 octets times 2 to this
+    WZSL_LOG2 = 13,       // Write Zeroes of 4096 octets times 2 to this
     NVM_CTRL_OFF_VSL = 0, // of Verify, likewise
     NVM_CTRL_OFF_WZSL = 1,
     IN_CAPSULE_UNIT = 16,
@@ -157,7 +157,7 @@ static void emit_controller(const struct nvme_command *command, uint8_t *page)
     page[NVME_CTRL_OFF_AERL] = NVME_EVENT_REQUEST_MAX - 1;
     page[NVME_CTRL_OFF_FRMW] = 1 << 1 | 1; // one slot, which cannot be written
     page[NVME_CTRL_OFF_LPA] =
-        c->is_discovery ? NVME_LPA_EXTENDED : NVME_LPA_EXTENDED | NVME_LPA_EFFECTS;
+        NVME_LPA_EXTENDED | (c->is_discovery ? 0 : NVME_LPA_EFFECTS | NVME_LPA_SUPPORTED);
     page[NVME_CTRL_OFF_ELPE] = NVME_ERROR_LOG_COUNT - 1;
     put_le16(page + NVME_CTRL_OFF_KAS, 1);
     put_le16(page + NVME_CTRL_OFF_MAXCMD, NVME_QUEUE_DEPTH_MAX);
@@ -198,6 +198,21 @@ static void granularity(const struct nvme_volume *volume, const struct resource 
     put_le16(page + NVME_NS_OFF_NOWS, less_1);
 }
 
+static uint8_t reservation_abilities(const struct nvme_controller *c, uint32_t nsid)
+{
+    const struct reservation *r = nvme_reservation_of(c, nsid);
+    if (r == NULL) {
+        return 0;
+    }
+    return (uint8_t)(NVME_RESCAP_TYPES | NVME_RESCAP_IEKEY |
+                     (r->can_persist ? NVME_RESCAP_PTPL : 0));
+}
+
+static uint8_t attributes(const struct nvme_volume *volume)
+{
+    return (volume->abilities & VOLUME_CAN_WRITE) != 0 ? 0 : NVME_NSATTR_WRITE_PROTECTED;
+}
+
 static void emit_namespace(const struct nvme_command *command, uint8_t *page)
 {
     struct nvme_controller *c = command->queue->controller;
@@ -214,19 +229,28 @@ static void emit_namespace(const struct nvme_command *command, uint8_t *page)
     page[NVME_NS_OFF_NSFEAT] =
         (uint8_t)(NVME_NSFEAT_OPTIMAL_IO | (can_trim ? NVME_NSFEAT_THIN : 0));
     page[NVME_NS_OFF_NMIC] = NVME_NMIC_SHARED;
-    const struct reservation *r = nvme_reservation_of(c, nsid_of(command));
-    if (r != NULL) {
-        page[NVME_NS_OFF_RESCAP] = (uint8_t)(NVME_RESCAP_TYPES | NVME_RESCAP_IEKEY |
-                                             (r->can_persist ? NVME_RESCAP_PTPL : 0));
-    }
+    page[NVME_NS_OFF_RESCAP] = reservation_abilities(c, nsid_of(command));
     put_le32(page + NVME_NS_OFF_ANAGRPID, nvme_access_group(nsid_of(command)));
     page[NVME_NS_OFF_DLFEAT] =
         can_trim && can_zero ? NVME_DLFEAT_READS_ZEROES | NVME_DLFEAT_WRITE_ZEROES_DEALLOCATES : 0;
     granularity(volume, row, page);
-    page[NVME_NS_OFF_NSATTR] =
-        (volume->abilities & VOLUME_CAN_WRITE) != 0 ? 0 : NVME_NSATTR_WRITE_PROTECTED;
+    page[NVME_NS_OFF_NSATTR] = attributes(volume);
     memcpy(page + NVME_NS_OFF_NGUID, row->identity.nguid, VOLUME_UUID_LEN);
     page[NVME_NS_OFF_LBAF + NVME_NS_LBAF_OFF_LBADS] = log2_of(volume->block_len);
+}
+
+static void emit_common(const struct nvme_command *command, uint8_t *page)
+{
+    struct nvme_controller *c = command->queue->controller;
+    const struct nvme_namespace *ns = nvme_namespace_find(c, nsid_of(command));
+    if (ns == NULL) {
+        return; // as above
+    }
+    page[NVME_COMMON_OFF_NMIC] = NVME_NMIC_SHARED;
+    page[NVME_COMMON_OFF_RESCAP] = reservation_abilities(c, nsid_of(command));
+    put_le32(page + NVME_COMMON_OFF_ANAGRPID, nvme_access_group(nsid_of(command)));
+    page[NVME_COMMON_OFF_NSATTR] = attributes(&ns->volume);
+    page[NVME_COMMON_OFF_NSTAT] = NVME_NSTAT_READY;
 }
 
 static uint8_t *emit_descriptor(uint8_t *at, uint8_t type, const uint8_t *id, uint8_t len)
@@ -301,6 +325,7 @@ static const struct identify_facts {
     [NVME_CNS_NAMESPACE_DESCRIPTORS] = {emit_descriptors, OF_NAMESPACE, false, false},
     [NVME_CNS_NAMESPACE_CSI] = {emit_nothing, OF_NAMESPACE, false, true},
     [NVME_CNS_CONTROLLER_CSI] = {emit_controller_nvm, NO_NAMESPACE, false, true},
+    [NVME_CNS_NAMESPACE_COMMON] = {emit_common, OF_NUMBER, false, false},
     [NVME_CNS_NAMESPACE_CONTROLLER_LIST] = {emit_controller_list, OF_NAMESPACE, false, false},
     [NVME_CNS_CONTROLLER_LIST] = {emit_controller_list, NO_NAMESPACE, false, false},
 };

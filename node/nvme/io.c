@@ -342,7 +342,8 @@ uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode)
     if (facts == NULL || (nvme_namespace_abilities(c) & facts->ability) != facts->ability) {
         return 0;
     }
-    return NVME_EFFECTS_SUPPORTED | (facts->changes ? NVME_EFFECTS_CHANGES_BLOCKS : 0);
+    return NVME_EFFECTS_SUPPORTED | NVME_EFFECTS_OF_NAMESPACE |
+           (facts->changes ? NVME_EFFECTS_CHANGES_BLOCKS : 0);
 }
 
 // Is it a command of the controller's, and of one of its namespaces, or of all? Refuses it

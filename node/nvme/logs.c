@@ -108,7 +108,7 @@ static void changed_emit(const struct nvme_controller *c, const struct part *par
     }
 }
 
-/* ---- commands and their effects, reservations ------------------------------------------------ */
+/* ---- commands, features and their effects, reservations -------------------------------------- */
 
 static uint64_t effects_len(const struct nvme_controller *c)
 {
@@ -124,6 +124,30 @@ static void effects_emit(const struct nvme_controller *c, const struct part *par
         put_le32(effects, nvme_io_effects(c, (uint8_t)opcode));
         part_put(part, NVME_EFFECTS_OFF_IO + 4 * (uint64_t)opcode, effects, sizeof effects);
     }
+}
+
+static uint64_t features_len(const struct nvme_controller *c)
+{
+    return NVME_SUPPORTED_LEN;
+}
+
+static void features_emit(const struct nvme_controller *c, const struct part *part)
+{
+    for (unsigned fid = 0; fid <= UINT8_MAX; fid++) {
+        uint8_t effects[4];
+        put_le32(effects, nvme_feature_effects((uint8_t)fid));
+        part_put(part, 4 * (uint64_t)fid, effects, sizeof effects);
+    }
+}
+
+static uint64_t mi_effects_len(const struct nvme_controller *c)
+{
+    return NVME_MI_EFFECTS_LEN;
+}
+
+static void mi_effects_emit(const struct nvme_controller *c, const struct part *part)
+{
+    // Nothing of NVMe-MI is there; who has the logs of the others has this one too (LPA).
 }
 
 static uint64_t notice_len(const struct nvme_controller *c)
@@ -283,6 +307,13 @@ static void discovery_emit(const struct nvme_controller *c, const struct part *p
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+static uint64_t supported_len(const struct nvme_controller *c)
+{
+    return NVME_SUPPORTED_LEN;
+}
+
+static void supported_emit(const struct nvme_controller *c, const struct part *part);
+
 static const struct log_facts {
     uint8_t lid;
     bool is_for_io, is_for_discovery;
@@ -290,6 +321,7 @@ static const struct log_facts {
     uint64_t (*len)(const struct nvme_controller *c);
     void (*emit)(const struct nvme_controller *c, const struct part *part);
 } logs[] = {
+    {NVME_LOG_SUPPORTED, true, true, 0, supported_len, supported_emit},
     {NVME_LOG_ERROR, true, true, 0, error_len, error_emit},
     {NVME_LOG_SMART, true, false, 0, smart_len, smart_emit},
     {NVME_LOG_FIRMWARE, true, false, 0, firmware_len, firmware_emit},
@@ -297,6 +329,8 @@ static const struct log_facts {
      changed_emit},
     {NVME_LOG_EFFECTS, true, false, 0, effects_len, effects_emit},
     {NVME_LOG_ANA, true, false, NVME_EVENT_ANA_CHANGE, access_len, access_emit},
+    {NVME_LOG_FEATURES, true, true, 0, features_len, features_emit},
+    {NVME_LOG_MI_EFFECTS, true, false, 0, mi_effects_len, mi_effects_emit},
     {NVME_LOG_RESERVATION, true, false, NVME_EVENT_RESERVATION, notice_len, notice_emit},
     {NVME_LOG_DISCOVERY, false, true, NVME_EVENT_DISCOVERY_CHANGE, discovery_len, discovery_emit},
 };
@@ -310,6 +344,15 @@ static const struct log_facts *facts_of(const struct nvme_controller *c, uint8_t
         }
     }
     return NULL;
+}
+
+static void supported_emit(const struct nvme_controller *c, const struct part *part)
+{
+    for (unsigned lid = 0; lid <= UINT8_MAX; lid++) {
+        uint8_t is_there[4];
+        put_le32(is_there, facts_of(c, (uint8_t)lid) != NULL ? NVME_SUPPORTED : 0);
+        part_put(part, 4 * (uint64_t)lid, is_there, sizeof is_there);
+    }
 }
 
 static void on_scratch(struct nvme_command *command, instant_ns now)

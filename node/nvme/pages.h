@@ -3,8 +3,9 @@
 // From the NVM Express Base 1.4 and NVMe over Fabrics 1.1 specifications.
 //
 //     Identify       controller, namespace, namespace descriptors, lists
-//     logs           error information, SMART, firmware slots, changed namespaces, commands and
-//                    effects, asymmetric access, discovery, reservation notification
+//     logs           which there are, error information, SMART, firmware slots, changed
+//                    namespaces, commands and effects, features and effects, asymmetric access,
+//                    discovery, reservation notification
 //     reports        Reservation Report
 #pragma once
 
@@ -71,7 +72,8 @@ enum {
     NVME_CNTRLTYPE_IO = 1,
     NVME_CNTRLTYPE_DISCOVERY = 2,
     NVME_LPA_EFFECTS = 1 << 1,
-    NVME_LPA_EXTENDED = 1 << 2, // Get Log Page with NUMDU and LPO
+    NVME_LPA_EXTENDED = 1 << 2,  // Get Log Page with NUMDU and LPO
+    NVME_LPA_SUPPORTED = 1 << 5, // logs of what there is: logs, features, scopes of commands
     NVME_ONCS_COMPARE = 1 << 0,
     NVME_ONCS_DSM = 1 << 2,
     NVME_ONCS_WRITE_ZEROES = 1 << 3,
@@ -112,7 +114,17 @@ enum nvme_namespace_offset {
     NVME_NS_LBAF_OFF_LBADS = 2,
 };
 
+// What a namespace of any command set has.
+enum nvme_common_offset {
+    NVME_COMMON_OFF_NMIC = 1,
+    NVME_COMMON_OFF_RESCAP = 2,
+    NVME_COMMON_OFF_ANAGRPID = 4, // 4 octets
+    NVME_COMMON_OFF_NSATTR = 8,
+    NVME_COMMON_OFF_NSTAT = 14,
+};
+
 enum {
+    NVME_NSTAT_READY = 1 << 0,
     NVME_NSFEAT_THIN = 1 << 0,
     NVME_NSFEAT_OPTIMAL_IO = 1 << 4, // NPWG .. NOWS are valid
     NVME_NMIC_SHARED = 1 << 0,
@@ -184,6 +196,16 @@ enum nvme_effects {
     NVME_EFFECTS_LEN = 4096,
     NVME_EFFECTS_SUPPORTED = 1 << 0,
     NVME_EFFECTS_CHANGES_BLOCKS = 1 << 1,
+    NVME_EFFECTS_OF_NAMESPACE = 1 << 20, // what it acts on
+    NVME_EFFECTS_OF_CONTROLLER = 1 << 21,
+};
+
+// Supported log pages, and supported features and their effects: 4 octets for each identifier.
+// Commands of NVMe-MI: as the others, and none is there.
+enum {
+    NVME_SUPPORTED_LEN = 1024,
+    NVME_SUPPORTED = 1 << 0, // the scopes of a feature: as of a command
+    NVME_MI_EFFECTS_LEN = 4096,
 };
 
 // Asymmetric Namespace Access: a header, then a descriptor for each group, with its namespaces

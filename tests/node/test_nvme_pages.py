@@ -51,7 +51,7 @@ class Facts:
             4096, (4, text(self.uuid.replace('-', '')[:20], 20)),
             (24, text(f'weft {self.name}'[:40], 40)), (64, text('1', 8)), (76, b'\x0a\x08'),
             (78, (U16, self.cntlid)), (80, (U32, 0x10400)), (92, (U32, 1 << 8 | 1 << 11)),
-            (96, (U32, 1 | 1 << 6)), (111, b'\1'), (258, b'\3\3\3\6\x0f'), (320, (U16, 1)),
+            (96, (U32, 1 | 1 << 6)), (111, b'\1'), (258, b'\3\3\3\x26\x0f'), (320, (U16, 1)),
             (342, b'\x0a\x45'), (344, (U32, 256)), (348, (U32, 256)),
             (512, b'\x66\x44'), (514, (U16, 128)), (516, (U32, 256)), (520, (U16, self.oncs)),
             (522, (U16, 1)), (525, bytes([self.vwc])), (532, (U16, 1023)),
@@ -79,6 +79,8 @@ class Facts:
         same(admin.identify(2, 0).data, page(4096, (0, b'\1')))
         same(admin.identify(2, 1).data, bytes(4096))
         same(admin.identify(5, 1).data, bytes(4096))
+        same(admin.identify(8, 1).data, page(4096, (1, b'\1\xfe'), (4, (U32, 1)),
+                                             (8, bytes([self.is_read_only])), (14, b'\1')))
         same(admin.identify(6).data, page(4096, (0, bytes([8, 13]))))
 
 
@@ -149,8 +151,9 @@ def the_discovery_controller_tells_of_itself():
         for cns in (0, 2, 3, 5, 6, 0x12, 0x13):
             assert admin.identify(cns, 1).status == INVALID_FIELD, cns
         assert admin.ask(sqe(nvme.ABORT)).status == INVALID_OPCODE
-        for number in (2, 3, 4):
+        for number in (2, 3, 4, 0x13):
             assert admin.log(number, 512).status == LOG_PAGE, number
+        same(admin.log(0, 1024).data, page(1024, *((4 * lid, b'\1') for lid in (0, 1, 0x12, 0x70))))
 
 
 @case

@@ -97,7 +97,7 @@ static void controller_tells_of_itself(void **state)
                 {92, NULL, "00090000"},          // events
                 {96, NULL, "41000000"},          // 128 bits of host, traffic keeps alive
                 {111, NULL, "01"},               // for I/O
-                {258, NULL, "030303060f"},       // aborts, events, one slot, logs, errors
+                {258, NULL, "030303260f"},       // aborts, events, one slot, logs, errors
                 {320, NULL, "0100"},             // keep alive by 100 ms
                 {342, NULL, "0a45"},             // ANA
                 {344, NULL, "0001000000010000"}, // groups
@@ -154,6 +154,10 @@ static void namespace_tells_of_itself(void **state)
     EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "00"});
     identify(NVME_CNS_NAMESPACE_CSI, 1, 0, 0);
     EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "00"});
+    identify(NVME_CNS_NAMESPACE_COMMON, 1, 0, 0); // shared, its group, ready
+    EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {1, NULL, "01"}, {4, NULL, "01"}, {14, NULL, "01"});
+    identify(NVME_CNS_NAMESPACE_COMMON, 2, 0, 0); // which there is not
+    EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "00"});
     identify(NVME_CNS_CONTROLLER_CSI, 0, 0, 0);
     EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "080d"}); // of Verify, Write Zeroes
 }
@@ -185,6 +189,8 @@ static void pages_that_there_are_not_are_refused(void **state)
         {NVME_CNS_NAMESPACE_CSI, 1, 1, NVME_INVALID_FIELD},
         {NVME_CNS_CONTROLLER_CSI, 0, 2, NVME_INVALID_FIELD},
         {NVME_CNS_NAMESPACE, 0, 0, NVME_INVALID_NAMESPACE},
+        {NVME_CNS_NAMESPACE_COMMON, 0, 0, NVME_INVALID_NAMESPACE},
+        {NVME_CNS_NAMESPACE_COMMON, 257, 0, NVME_INVALID_NAMESPACE},
         {NVME_CNS_NAMESPACE, 257, 0, NVME_INVALID_NAMESPACE},
         {NVME_CNS_NAMESPACE, NVME_NSID_ALL, 0, NVME_INVALID_NAMESPACE},
         {NVME_CNS_NAMESPACE_DESCRIPTORS, 2, 0, NVME_INVALID_NAMESPACE},
@@ -288,14 +294,42 @@ static void firmware_is_one_slot(void **state)
 static void effects_are_told_for_each_command(void **state)
 {
     get_log(NVME_LOG_EFFECTS, 0, 0, 4096);
-    EXPECT_PAGE(admin, 4096, {4 * 0x02, NULL, "01"}, {4 * 0x06, NULL, "01"}, {4 * 0x08, NULL, "01"},
-                {4 * 0x09, NULL, "01"}, {4 * 0x0a, NULL, "01"}, {4 * 0x0c, NULL, "01"},
-                {4 * 0x18, NULL, "01"}, {4 * 0x7f, NULL, "01"}, {1024, NULL, "01"},
-                {1024 + 4 * 0x01, NULL, "03"}, {1024 + 4 * 0x02, NULL, "01"},
-                {1024 + 4 * 0x05, NULL, "01"}, {1024 + 4 * 0x08, NULL, "03"},
-                {1024 + 4 * 0x09, NULL, "03"}, {1024 + 4 * 0x0c, NULL, "01"},
-                {1024 + 4 * 0x0d, NULL, "01"}, {1024 + 4 * 0x0e, NULL, "01"},
-                {1024 + 4 * 0x11, NULL, "01"}, {1024 + 4 * 0x15, NULL, "01"});
+    EXPECT_PAGE(admin, 4096, {4 * 0x02, NULL, "010020"}, {4 * 0x06, NULL, "010030"},
+                {4 * 0x08, NULL, "010020"}, {4 * 0x09, NULL, "010030"}, {4 * 0x0a, NULL, "010030"},
+                {4 * 0x0c, NULL, "010020"}, {4 * 0x18, NULL, "010020"}, {4 * 0x7f, NULL, "010020"},
+                {1024, NULL, "010010"}, {1024 + 4 * 0x01, NULL, "030010"},
+                {1024 + 4 * 0x02, NULL, "010010"}, {1024 + 4 * 0x05, NULL, "010010"},
+                {1024 + 4 * 0x08, NULL, "030010"}, {1024 + 4 * 0x09, NULL, "030010"},
+                {1024 + 4 * 0x0c, NULL, "010010"}, {1024 + 4 * 0x0d, NULL, "010010"},
+                {1024 + 4 * 0x0e, NULL, "010010"}, {1024 + 4 * 0x11, NULL, "010010"},
+                {1024 + 4 * 0x15, NULL, "010010"});
+}
+
+// Each feature, and whether it is of a namespace or of the controller.
+static void features_are_told_with_their_scope(void **state)
+{
+    get_log(NVME_LOG_FEATURES, 0, 0, 1024);
+    EXPECT_PAGE(admin, 1024, {4 * 0x01, NULL, "010020"}, {4 * 0x02, NULL, "010020"},
+                {4 * 0x04, NULL, "010020"}, {4 * 0x05, NULL, "010010"}, {4 * 0x06, NULL, "010020"},
+                {4 * 0x07, NULL, "010020"}, {4 * 0x0a, NULL, "010020"}, {4 * 0x0b, NULL, "010020"},
+                {4 * 0x0f, NULL, "010020"}, {4 * 0x81, NULL, "010020"}, {4 * 0x82, NULL, "010010"},
+                {4 * 0x83, NULL, "010010"});
+    get_log(NVME_LOG_MI_EFFECTS, 0, 0, 4096);
+    EXPECT_PAGE(admin, 4096, {0, NULL, "00"});
+}
+
+// Those that are not told to be there are refused, and no others.
+static void logs_are_told_that_there_are(void **state)
+{
+    static uint8_t told[1024];
+    get_log(NVME_LOG_SUPPORTED, 0, 0, 1024);
+    memcpy(told, admin->came, sizeof told);
+    for (unsigned lid = 0; lid <= UINT8_MAX; lid++) {
+        admin->answer_count = 0;
+        uint16_t status = get_log((uint8_t)lid, 0, 0, 64).status;
+        assert_int_equal(get_le32(told + 4 * lid), status == NVME_OK);
+        assert_true(status == NVME_OK || status == NVME_INVALID_LOG_PAGE);
+    }
 }
 
 static void access_is_told_by_groups(void **state)
@@ -358,7 +392,6 @@ static void discovery_tells_of_each_subsystem_at_each_listener(void **state)
 
 static void logs_that_there_are_not_are_refused(void **state)
 {
-    assert_int_equal(get_log(0x00, 0, 0, 64).status, NVME_INVALID_LOG_PAGE);
     assert_int_equal(get_log(0x06, 0, 0, 64).status, NVME_INVALID_LOG_PAGE);
     assert_int_equal(get_log(NVME_LOG_DISCOVERY, 0, 0, 64).status, NVME_INVALID_LOG_PAGE);
     assert_int_equal(get_log(NVME_LOG_SMART, 0, 2, 64).status, NVME_INVALID_FIELD);
@@ -536,6 +569,8 @@ int main(void)
         TEST(health_counts_commands_and_octets),
         TEST(firmware_is_one_slot),
         TEST(effects_are_told_for_each_command),
+        TEST(features_are_told_with_their_scope),
+        TEST(logs_are_told_that_there_are),
         TEST(access_is_told_by_groups),
         TEST(discovery_tells_of_each_subsystem_at_each_listener),
         TEST(logs_that_there_are_not_are_refused),
