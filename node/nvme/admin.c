@@ -52,15 +52,34 @@ void nvme_event_read(struct nvme_controller *c, uint32_t event)
     events_report(c);
 }
 
+static void request_end(struct nvme_controller *c, struct nvme_command *command, unsigned status)
+{
+    c->event_request_count--;
+    list_remove(&command->wait_link);
+    nvme_command_abort(command, status);
+}
+
 // With the queue that they were sent to a former controller by, as hosts see it.
 void nvme_events_abort(struct nvme_controller *c)
 {
-    c->event_request_count = 0;
     c->pending_events = c->masked_events = 0;
-    for (struct list_link *l; (l = list_pop_head(&c->event_requests)) != NULL;) {
-        struct nvme_command *command = LIST_ENTRY(l, struct nvme_command, wait_link);
-        nvme_command_abort(command, NVME_ABORTED_SQ_DELETED);
+    while (!list_is_empty(&c->event_requests)) {
+        request_end(c, LIST_ENTRY(c->event_requests.next, struct nvme_command, wait_link),
+                    NVME_ABORTED_SQ_DELETED);
     }
+}
+
+// False: no such request waits.
+static bool event_request_abort(struct nvme_controller *c, uint16_t cid)
+{
+    for (struct list_link *l = c->event_requests.next; l != &c->event_requests; l = l->next) {
+        struct nvme_command *command = LIST_ENTRY(l, struct nvme_command, wait_link);
+        if (get_le16(command->sqe + NVME_SQE_OFF_CID) == cid) {
+            request_end(c, command, NVME_ABORT_REQUESTED);
+            return true;
+        }
+    }
+    return false;
 }
 
 uint32_t nvme_events_offered(const struct nvme_controller *c)
@@ -84,9 +103,13 @@ static void execute_event_request(struct nvme_command *command, instant_ns now)
 
 /* ---- the commands ---------------------------------------------------------------------------- */
 
+// What has begun ends by itself; a request for an event waits, perhaps for ever.
 static void execute_abort(struct nvme_command *command, instant_ns now)
 {
-    command->result = 1; // not aborted: what has begun ends by itself
+    uint16_t sqid = get_le16(command->sqe + NVME_ABORT_OFF_SQID);
+    uint16_t cid = get_le16(command->sqe + NVME_ABORT_OFF_CID);
+    bool is_aborted = sqid == 0 && event_request_abort(command->queue->controller, cid);
+    command->result = is_aborted ? 0 : NVME_ABORT_NOT_ABORTED;
     nvme_command_succeed(command);
 }
 

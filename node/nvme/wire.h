@@ -208,6 +208,9 @@ enum nvme_cptpl { NVME_CPTPL_AS_IT_IS = 0, NVME_CPTPL_CLEAR = 2, NVME_CPTPL_SET 
 
 enum { NVME_REPORT_EDS = 1 << 0 }; // Reservation Report, CDW11: extended; CDW10: dwords, less 1
 
+enum nvme_abort_offset { NVME_ABORT_OFF_SQID = 40, NVME_ABORT_OFF_CID = 42 };
+enum { NVME_ABORT_NOT_ABORTED = 1 << 0 }; // in its result
+
 // Identify: CDW10 has CNS in its lowest octet and CNTID in the upper half, CDW11 has CSI in the
 // highest octet.
 enum nvme_identify_cns {

@@ -536,6 +536,26 @@ static void events_are_asked_for_four_times_at_most(void **state)
     assert_int_equal(feature(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0, 0).status, NVME_AER_LIMIT);
 }
 
+// By its identifier, and by that alone; its place is free then.
+static void request_for_an_event_is_aborted(void **state)
+{
+    unsigned before = admin->answer_count;
+    for (unsigned i = 0; i < 4; i++) {
+        feature(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0, 0);
+    }
+    uint16_t last = admin->cid;
+    assert_int_equal(feature(NVME_ADMIN_ABORT, (uint32_t)last << 16 | 1, 0).result, 1); // queue 1
+    assert_int_equal(feature(NVME_ADMIN_ABORT, (last + 100U) << 16, 0).result, 1);
+    assert_int_equal(admin->answer_count, before + 2);
+    assert_int_equal(feature(NVME_ADMIN_ABORT, (last - 2U) << 16, 0).result, 0);
+    assert_int_equal(admin->answer_count, before + 4);
+    assert_int_equal(admin->answers[before + 2].cid, last - 2U);
+    assert_int_equal(admin->answers[before + 2].status, NVME_ABORT_REQUESTED);
+    feature(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0, 0);
+    assert_int_equal(admin->answer_count, before + 4);
+    assert_int_equal(feature(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0, 0).status, NVME_AER_LIMIT);
+}
+
 // They end with the controller that they were sent to, and do not count with the next.
 static void requests_for_events_end_when_the_controller_is_reset(void **state)
 {
@@ -580,6 +600,7 @@ int main(void)
         TEST(features_that_stand_are_not_changed),
         TEST(commands_that_there_are_not_are_refused),
         TEST(events_are_asked_for_four_times_at_most),
+        TEST(request_for_an_event_is_aborted),
         TEST(requests_for_events_end_when_the_controller_is_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
