@@ -13,6 +13,7 @@
 //     identify.c   what Identify answers
 //     logs.c       what Get Log Page answers
 //     io.c         I/O commands
+//     copy.c       Copy
 //     fused.c      Compare and Write as one
 //     reservation.c  those about who may use the volume
 //     notices.c    what hosts are told of that
@@ -31,13 +32,13 @@
 enum {
     NVME_EVENT_REQUEST_MAX = 4,                   // of a controller
     NVME_ERROR_LOG_COUNT = 16,                    // entries kept
-    NVME_DISCOVERY_MDTS_LOG2 = 4,                 // NVME_SCRATCH_LEN
+    NVME_DISCOVERY_MDTS_LOG2 = 4,                 // not beyond NVME_SCRATCH_LEN
     NVME_NOTICE_MAX = 8,                          // about reservations, that a host has not read
     NVME_NAMESPACE_COUNT_MAX = VOLUME_MEMBER_MAX, // NSIDs of a subsystem are 1 .. this
 };
 
 STATIC_CHECK(NVME_DATA_LEN_MAX == 4096 << NVME_MDTS_LOG2);
-STATIC_CHECK(NVME_SCRATCH_LEN == 4096 << NVME_DISCOVERY_MDTS_LOG2);
+STATIC_CHECK(NVME_SCRATCH_LEN >= 4096 << NVME_DISCOVERY_MDTS_LOG2);
 
 // What the controllers know of a volume; from the hardware resource table.
 struct nvme_volume {
@@ -307,6 +308,10 @@ void nvme_scratch_fetch(struct nvme_command *command,
 // To the CTA.
 void nvme_command_submit(struct nvme_command *command, enum node_operation operation,
                          unsigned flags, uint64_t offset, uint64_t len, instant_ns now);
+// The flags that make a Write with FUA stable, or a flush follows it.
+unsigned nvme_command_stable_flags(struct nvme_command *command);
+// Submits that flush, if there is one to be.
+bool nvme_command_flush_behind(struct nvme_command *command, instant_ns now);
 // Without a response: the queue is closed.
 void nvme_command_drop(struct nvme_command *command);
 // It is free again.
@@ -347,16 +352,23 @@ void nvme_io_verified(struct nvme_command *command, instant_ns now);
 bool nvme_io_data_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len);
 // The same of one that has been looked at.
 void nvme_io_range(const struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len);
-// The flags that make a Write with FUA stable, or a flush follows it.
-unsigned nvme_io_stable_flags(struct nvme_command *command);
-// Submits that flush, if there is one to be.
-bool nvme_io_flush_behind(struct nvme_command *command, instant_ns now);
 // The status that says so.
 unsigned nvme_io_status(const struct nvme_command *command, enum node_completion completion);
 void nvme_io_count_write(struct nvme_command *command, uint64_t len);
 
 // What the command with this opcode does to a namespace: enum nvme_effects; 0: there is none.
 uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode);
+
+// ---- copy.c
+
+bool nvme_is_copy(const struct nvme_command *command);
+void nvme_copy(struct nvme_command *command, instant_ns now);
+// The CTA has a buffer for a piece that is read, or written.
+void nvme_copy_transfer(struct nvme_command *command, instant_ns now);
+// What was asked of the CTA is done: the next piece, or the response.
+void nvme_copy_written(struct nvme_command *command, instant_ns now);
+// Blocks of one Copy, and of a range of it.
+uint32_t nvme_copy_blocks_max(uint32_t block_len);
 
 // ---- fused.c
 

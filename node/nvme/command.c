@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "node/interface/request.h"
+#include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/sgl.h"
 #include "node/nvme/wire.h"
@@ -194,4 +195,25 @@ void nvme_command_submit(struct nvme_command *command, enum node_operation opera
                                                 .data_len = has_data ? (uint32_t)len << swaps : 0,
                                                 .deadline = INSTANT_NEVER};
     target->parts.cta->submit(target->parts.cta_ctx, &command->service, now);
+}
+
+// Where the volume has no FUA of its own, a flush behind the command makes the same of it.
+unsigned nvme_command_stable_flags(struct nvme_command *command)
+{
+    const struct nvme_controller *c = command->queue->controller;
+    uint32_t abilities = c->namespaces[command->nsid - 1].volume.abilities;
+    bool is_wished = (get_le16(command->sqe + NVME_RW_OFF_CONTROL) & NVME_RW_FUA) != 0;
+    bool has_fua = (abilities & VOLUME_CAN_FUA) != 0;
+    command->flushes_behind = is_wished && !has_fua && (abilities & VOLUME_CAN_FLUSH) != 0;
+    return is_wished && has_fua ? NODE_FUA : 0;
+}
+
+bool nvme_command_flush_behind(struct nvme_command *command, instant_ns now)
+{
+    if (!command->flushes_behind) {
+        return false;
+    }
+    command->flushes_behind = false;
+    nvme_command_submit(command, NODE_FLUSH, 0, 0, 0, now);
+    return true;
 }

@@ -61,11 +61,12 @@ enum nvme_limits {
     NVME_CONTROLLER_OF_HOST_MAX = 128, // from one address,
     NVME_DISCOVERY_OF_HOST_MAX = 16,   // of them discovery controllers
     NVME_KATO_MAX_MS = 60 * 60 * 1000,
-    NVME_LISTENER_COUNT_MAX = 16,      // of all transports
-    NVME_MDTS_LOG2 = 8,                // data of a command: 4096 octets times 2 to this
-    NVME_DATA_LEN_MAX = 1 << 20,       // the same in octets
-    NVME_SCRATCH_LEN = 64 << 10,       // of an admin queue, and of one that may become one
-    NVME_SCRATCH_IO_LEN = 4 << 10,     // of an I/O queue
+    NVME_LISTENER_COUNT_MAX = 16, // of all transports
+    NVME_MDTS_LOG2 = 8,           // data of a command: 4096 octets times 2 to this
+    NVME_DATA_LEN_MAX = 1 << 20,  // the same in octets
+    NVME_COPY_LEN_MAX = 16 << 20, // data of a Copy
+    NVME_COPY_RANGE_MAX = 128,
+    NVME_SCRATCH_LEN = (64 + 4) << 10, // of a queue: a log; ranges and what is copied of them
     NVME_ADDRESS_MAX = 64,             // with the terminator
     NVME_PATH_MAX = NVME_NQN_MAX + 12, // likewise
 };
@@ -107,7 +108,9 @@ struct nvme_command {
     uint16_t transfer_status; // what the transport said
     uint8_t stage;
     bool flushes_behind;              // a write that shall be stable, on a volume without FUA
-    uint32_t range_at, range_count;   // Dataset Management
+    uint32_t range_at, range_count;   // Dataset Management, Copy
+    uint32_t range_done, blocks_done; // Copy: blocks, of the range and of all
+    uint32_t block_len;               // Copy: as it was when it began
     struct nvme_command *compare;     // a fused Write: that one; NULL: alone
     struct nvme_command *fused_write; // a fused Compare: that one; NULL: alone, or it has not come
     unsigned fetch_count;             // a fused Write: data of the two still to come
@@ -221,8 +224,8 @@ struct nvme_queue_parts {
     uint32_t command_count; // taken at a time; what comes beyond must wait in the transport
     int qid;                // as the transport's own start-up had it, to be held against Connect;
                             // -1: it has none
-    struct mspan scratch;   // the transport's: data of Identify, logs, Connect, ranges; a whole
-                            // NVME_SCRATCH_LEN, or NVME_SCRATCH_IO_LEN where qid is not 0
+    struct mspan scratch;   // the transport's: data of Identify, logs, Connect, ranges;
+                            // NVME_SCRATCH_LEN octets
     char host_address[CLIENT_ADDRESS_MAX]; // "192.0.2.7:40312"
     char host[CLIENT_HOST_MAX];            // "192.0.2.7": as in struct client
     char local_address[NVME_ADDRESS_MAX];  // "192.0.2.1": where the host came to

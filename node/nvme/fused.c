@@ -80,8 +80,8 @@ static void on_bound(struct nvme_command *write, enum node_completion bound, ins
     }
     nvme_io_range(write, &offset, &len);
     nvme_io_count_write(write, len);
-    nvme_command_submit(write, NODE_COMPARE_AND_WRITE, nvme_io_stable_flags(write), offset, len,
-                        now);
+    nvme_command_submit(write, NODE_COMPARE_AND_WRITE, nvme_command_stable_flags(write), offset,
+                        len, now);
 }
 
 static void execute_pair(struct nvme_command *compare, struct nvme_command *write, instant_ns now)
@@ -206,7 +206,7 @@ void nvme_fused_complete(struct nvme_command *write, enum node_completion comple
         drop(write);
     } else if (completion != NODE_OK) {
         fail_pair(write, completion);
-    } else if (!nvme_io_flush_behind(write, now)) {
+    } else if (!nvme_command_flush_behind(write, now)) {
         succeed(write);
     }
 }

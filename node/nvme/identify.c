@@ -103,6 +103,7 @@ static uint16_t optional_commands(uint32_t abilities)
 {
     return (uint16_t)(((abilities & VOLUME_CAN_TRIM) != 0 ? NVME_ONCS_DSM : 0) |
                       ((abilities & VOLUME_CAN_WRITE_ZEROES) != 0 ? NVME_ONCS_WRITE_ZEROES : 0) |
+                      ((abilities & VOLUME_CAN_WRITE) != 0 ? NVME_ONCS_COPY : 0) |
                       NVME_ONCS_COMPARE | NVME_ONCS_RESERVATIONS | NVME_ONCS_VERIFY);
 }
 
@@ -125,6 +126,7 @@ static void commands_attributes(const struct nvme_controller *c, uint8_t *page)
     page[NVME_CTRL_OFF_CQES] = NVME_CQE_LEN_LOG2 << 4 | NVME_CQE_LEN_LOG2;
     put_le32(page + NVME_CTRL_OFF_NN, NVME_NAMESPACE_COUNT_MAX);
     put_le16(page + NVME_CTRL_OFF_ONCS, optional_commands(abilities));
+    put_le16(page + NVME_CTRL_OFF_OCFS, NVME_OCFS_FORMAT_0);
     put_le16(page + NVME_CTRL_OFF_FUSES, NVME_FUSES_COMPARE_AND_WRITE);
     put_le16(page + NVME_CTRL_OFF_ACWU, swap_blocks_max(c) - 1);
     page[NVME_CTRL_OFF_VWC] = NVME_VWC_FLUSHES_ALL;
@@ -198,6 +200,14 @@ static void granularity(const struct nvme_volume *volume, const struct resource 
     put_le16(page + NVME_NS_OFF_NOWS, less_1);
 }
 
+static void copy_limits(const struct nvme_volume *volume, uint8_t *page)
+{
+    uint32_t blocks = nvme_copy_blocks_max(volume->block_len);
+    put_le16(page + NVME_NS_OFF_MSSRL, (uint16_t)blocks);
+    put_le32(page + NVME_NS_OFF_MCL, blocks);
+    page[NVME_NS_OFF_MSRC] = NVME_COPY_RANGE_MAX - 1;
+}
+
 static uint8_t reservation_abilities(const struct nvme_controller *c, uint32_t nsid)
 {
     const struct reservation *r = nvme_reservation_of(c, nsid);
@@ -234,6 +244,7 @@ static void emit_namespace(const struct nvme_command *command, uint8_t *page)
     page[NVME_NS_OFF_DLFEAT] =
         can_trim && can_zero ? NVME_DLFEAT_READS_ZEROES | NVME_DLFEAT_WRITE_ZEROES_DEALLOCATES : 0;
     granularity(volume, row, page);
+    copy_limits(volume, page);
     page[NVME_NS_OFF_NSATTR] = attributes(volume);
     memcpy(page + NVME_NS_OFF_NGUID, row->identity.nguid, VOLUME_UUID_LEN);
     page[NVME_NS_OFF_LBAF + NVME_NS_LBAF_OFF_LBADS] = log2_of(volume->block_len);

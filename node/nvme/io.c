@@ -90,15 +90,6 @@ static uint16_t control_of(const struct nvme_command *command)
     return get_le16(command->sqe + NVME_RW_OFF_CONTROL);
 }
 
-// Where the volume has no FUA of its own, a flush behind the command makes the same of it.
-unsigned nvme_io_stable_flags(struct nvme_command *command)
-{
-    bool is_wished = (control_of(command) & NVME_RW_FUA) != 0;
-    bool has_fua = can(command, VOLUME_CAN_FUA);
-    command->flushes_behind = is_wished && !has_fua && can(command, VOLUME_CAN_FLUSH);
-    return is_wished && has_fua ? NODE_FUA : 0;
-}
-
 static bool data_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
 {
     return range_take(command, ret_offset, ret_len) && data_fit(command, *ret_len);
@@ -115,16 +106,6 @@ static void execute_read(struct nvme_command *command, instant_ns now)
     }
 }
 
-bool nvme_io_flush_behind(struct nvme_command *command, instant_ns now)
-{
-    if (!command->flushes_behind) {
-        return false;
-    }
-    command->flushes_behind = false;
-    nvme_command_submit(command, NODE_FLUSH, 0, 0, 0, now);
-    return true;
-}
-
 void nvme_io_count_write(struct nvme_command *command, uint64_t len)
 {
     command->queue->controller->writes++;
@@ -136,7 +117,8 @@ static void execute_write(struct nvme_command *command, instant_ns now)
     uint64_t offset, len;
     if (may_change(command) && data_take(command, &offset, &len)) {
         nvme_io_count_write(command, len);
-        nvme_command_submit(command, NODE_WRITE, nvme_io_stable_flags(command), offset, len, now);
+        nvme_command_submit(command, NODE_WRITE, nvme_command_stable_flags(command), offset, len,
+                            now);
     }
 }
 
@@ -174,7 +156,7 @@ static void execute_write_zeroes(struct nvme_command *command, instant_ns now)
     uint64_t offset, len;
     bool may_be_hole = (control_of(command) & NVME_RW_DEALLOCATE) != 0;
     if (may_change(command) && range_take(command, &offset, &len)) {
-        unsigned flags = nvme_io_stable_flags(command) | (may_be_hole ? 0 : NODE_NO_HOLE);
+        unsigned flags = nvme_command_stable_flags(command) | (may_be_hole ? 0 : NODE_NO_HOLE);
         nvme_command_submit(command, NODE_WRITE_ZEROES, flags, offset, len, now);
     }
 }
@@ -266,6 +248,15 @@ static void execute_dsm(struct nvme_command *command, instant_ns now)
     nvme_scratch_take(command, count * NVME_DSM_RANGE_LEN, on_ranges_scratch, now);
 }
 
+/* ---- Copy ------------------------------------------------------------------------------------ */
+
+static void execute_copy(struct nvme_command *command, instant_ns now)
+{
+    if (may_change(command)) {
+        nvme_copy(command, now);
+    }
+}
+
 /* ---- statuses -------------------------------------------------------------------------------- */
 
 unsigned nvme_io_status(const struct nvme_command *command, enum node_completion completion)
@@ -305,7 +296,9 @@ void nvme_io_complete(struct nvme_command *command, enum node_completion complet
         trim_next(command, now);
     } else if (command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_FLUSH) {
         flush_next(command, now);
-    } else if (!nvme_io_flush_behind(command, now)) {
+    } else if (nvme_is_copy(command)) {
+        nvme_copy_written(command, now);
+    } else if (!nvme_command_flush_behind(command, now)) {
         nvme_command_succeed(command);
     }
 }
@@ -328,6 +321,7 @@ static const struct io_facts {
     [NVME_IO_RESERVATION_REPORT] = {nvme_reservation_report, 0, false},
     [NVME_IO_RESERVATION_ACQUIRE] = {nvme_reservation_change, 0, false},
     [NVME_IO_RESERVATION_RELEASE] = {nvme_reservation_change, 0, false},
+    [NVME_IO_COPY] = {execute_copy, 0, true},
 };
 
 static const struct io_facts *facts_of(uint8_t opcode)

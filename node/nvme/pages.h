@@ -47,6 +47,7 @@ enum nvme_controller_offset {
     NVME_CTRL_OFF_FUSES = 522,
     NVME_CTRL_OFF_VWC = 525,
     NVME_CTRL_OFF_ACWU = 532, // blocks of a fused Compare and Write, less 1
+    NVME_CTRL_OFF_OCFS = 534, // formats of the ranges of a Copy
     NVME_CTRL_OFF_SGLS = 536,
     NVME_CTRL_OFF_MNAN = 540,
     NVME_CTRL_OFF_SUBNQN = 768,  // 256 octets
@@ -79,6 +80,8 @@ enum {
     NVME_ONCS_WRITE_ZEROES = 1 << 3,
     NVME_ONCS_RESERVATIONS = 1 << 5,
     NVME_ONCS_VERIFY = 1 << 7,
+    NVME_ONCS_COPY = 1 << 8,
+    NVME_OCFS_FORMAT_0 = 1 << 0,
     NVME_FUSES_COMPARE_AND_WRITE = 1 << 0,
     NVME_VWC_PRESENT = 1 << 0,
     NVME_VWC_FLUSHES_ALL = 3 << 1, // a Flush may name all namespaces
@@ -106,6 +109,9 @@ enum nvme_namespace_offset {
     NVME_NS_OFF_NPDG = 68,
     NVME_NS_OFF_NPDA = 70,
     NVME_NS_OFF_NOWS = 72,
+    NVME_NS_OFF_MSSRL = 74, // of a Copy: blocks of a range,
+    NVME_NS_OFF_MCL = 76,   // of all (4 octets),
+    NVME_NS_OFF_MSRC = 80,  // and ranges, less 1 (1 octet)
     NVME_NS_OFF_ANAGRPID = 92,
     NVME_NS_OFF_NSATTR = 99,
     NVME_NS_OFF_NGUID = 104, // 16 octets

@@ -24,7 +24,7 @@ struct nvme_queue *nvme_queue_create(const struct nvme_queue_parts *parts)
     if (queue == NULL) {
         return NULL;
     }
-    CHECK(parts->scratch.len >= (parts->qid > 0 ? NVME_SCRATCH_IO_LEN : NVME_SCRATCH_LEN));
+    CHECK(parts->scratch.len >= NVME_SCRATCH_LEN);
     queue->parts = *parts;
     queue->target = parts->target;
     list_init(&queue->free);
@@ -237,6 +237,10 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
     }
     if (nvme_io_is_verify(command)) {
         nvme_io_verified(command, now);
+        return;
+    }
+    if (nvme_is_copy(command)) {
+        nvme_copy_transfer(command, now);
         return;
     }
     command->data = service->data;

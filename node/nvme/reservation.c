@@ -16,6 +16,8 @@
 #include "node/nvme/wire.h"
 #include "text/show.h"
 
+enum { REPORT_LEN_MAX = 4 << 10 };
+
 static const char name_prefix[] = "hostid:";
 
 // A host is a registrant by its identifier; one that has none registers nothing.
@@ -266,7 +268,7 @@ void nvme_reservation_report(struct nvme_command *command, instant_ns now)
     bool is_extended = (get_le32(command->sqe + NVME_SQE_OFF_CDW11) & NVME_REPORT_EDS) != 0;
     if (!is_extended) {
         fail(command, NVME_HOSTID_FORMAT, NVME_SQE_OFF_CDW11);
-    } else if (len > NVME_SCRATCH_IO_LEN) {
+    } else if (len > REPORT_LEN_MAX) {
         fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
     } else if (nvme_command_can_move(command, (uint32_t)len)) {
         nvme_scratch_take(command, (uint32_t)len, on_report_scratch, now);

@@ -111,6 +111,8 @@ enum nvme_status {
     NVME_FEATURE_NOT_CHANGEABLE = 0x10e,
     NVME_FEATURE_NOT_PER_NAMESPACE = 0x10f,
 
+    NVME_COMMAND_SIZE_LIMIT_EXCEEDED = 0x183, // of Copy; of fabrics another
+
     NVME_CONNECT_INCOMPATIBLE = 0x180, // RECFMT
     NVME_CONNECT_BUSY = 0x181,
     NVME_CONNECT_INVALID = 0x182, // a parameter; the result says which
@@ -160,6 +162,7 @@ enum nvme_io_opcode {
     NVME_IO_RESERVATION_REPORT = 0x0e,
     NVME_IO_RESERVATION_ACQUIRE = 0x11,
     NVME_IO_RESERVATION_RELEASE = 0x15,
+    NVME_IO_COPY = 0x19,
 };
 
 // Which way data go, by the lowest bits of an opcode.
@@ -190,6 +193,19 @@ enum nvme_dsm_offset {
 };
 
 enum { NVME_DSM_RANGE_MAX = 256, NVME_DSM_DEALLOCATE = 1 << 2 };
+
+// Copy: CDW10 and 11 have where to, CDW12 the count of ranges less 1 and their format, which is 0;
+// FUA as of a Write.
+enum nvme_copy_offset {
+    NVME_COPY_OFF_SDLBA = 40,
+    NVME_COPY_OFF_NR = 48,
+    NVME_COPY_OFF_DESFMT = 49,
+    NVME_COPY_RANGE_OFF_SLBA = 8,
+    NVME_COPY_RANGE_OFF_NLB = 16, // 2 octets, less 1
+    NVME_COPY_RANGE_LEN = 32,
+};
+
+enum { NVME_COPY_DESFMT_MASK = 15 };
 
 // Reservation Register, Acquire and Release: CDW10 has the action in its lowest three bits, then
 // IEKEY, the type in its second octet, CPTPL in its highest two bits. The data: the host's key,

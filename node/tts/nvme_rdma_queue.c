@@ -25,21 +25,16 @@ static const duration_ns connect_within_ns = 10 * NS_PER_S;
 
 /* ---- made ------------------------------------------------------------------------------------ */
 
-static size_t scratch_len(const struct nvme_rdma_wish *wish)
-{
-    return wish->qid == 0 ? NVME_SCRATCH_LEN : NVME_SCRATCH_IO_LEN;
-}
-
 // Capsules, then responses, then what the controllers put their own data into.
-static bool memory_create(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish)
+static bool memory_create(struct nvme_rdma_queue *q)
 {
     size_t message_len = (size_t)q->slot_count * (NVME_RDMA_CAPSULE_LEN + NVME_CQE_LEN);
     q->slots = calloc(q->slot_count, sizeof *q->slots);
-    q->memory = calloc(1, message_len + scratch_len(wish));
+    q->memory = calloc(1, message_len + NVME_SCRATCH_LEN);
     if (q->slots == NULL || q->memory == NULL) {
         return false;
     }
-    q->scratch = mspan_of(q->memory + message_len, scratch_len(wish));
+    q->scratch = mspan_of(q->memory + message_len, NVME_SCRATCH_LEN);
     q->message_mr = ibv_reg_mr(q->pair.device->pd, q->memory, message_len, IBV_ACCESS_LOCAL_WRITE);
     q->scratch_mr = ibv_reg_mr(q->pair.device->pd, q->scratch.ptr, q->scratch.len,
                                (int)q->pair.device->sink_access);
@@ -109,7 +104,7 @@ static bool build(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish, 
     const char *what = NULL;
     if (!fabric_pair_init(&q->pair, &shape)) {
         what = "no queue pair";
-    } else if (!memory_create(q, wish)) {
+    } else if (!memory_create(q)) {
         what = "no memory for its capsules";
     } else if (!nvme_create(q, wish)) {
         what = "no memory for its commands";

@@ -41,7 +41,7 @@ class Facts:
     def __init__(self, node, name, **options):
         self.node = node
         self.uuid = node.nqn.rpartition(':')[2]
-        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 6, 0xad, False
+        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 6, 0x1ad, False
         self.name = name
         self.preferred = 8
         vars(self).update(options)
@@ -54,7 +54,7 @@ class Facts:
             (96, (U32, 1 | 1 << 6)), (111, b'\1'), (258, b'\3\3\3\x26\x0f'), (320, (U16, 1)),
             (342, b'\x0a\x45'), (344, (U32, 256)), (348, (U32, 256)),
             (512, b'\x66\x44'), (514, (U16, 128)), (516, (U32, 256)), (520, (U16, self.oncs)),
-            (522, (U16, 1)), (525, bytes([self.vwc])), (532, (U16, 1023)),
+            (522, (U16, 1)), (525, bytes([self.vwc])), (532, (U16, 1023)), (534, (U16, 1)),
             (536, (U32, 1 | 1 << 20 | 1 << 21)), (540, (U32, 256)),
             (768, self.node.nqn.encode()), (1792, (U32, (64 + 8192) // 16)), (1796, (U32, 1)),
             (1803, b'\1'))
@@ -65,7 +65,7 @@ class Facts:
         return page(
             4096, (0, struct.pack('<QQQ', self.blocks, self.blocks, self.blocks)),
             (24, bytes([1 << 4 | can_trim])), (30, b'\1\xfe'), (33, bytes([9 if can_trim else 0])),
-            (64, struct.pack('<HHHHH', *[number] * 5)), (92, (U32, 1)),
+            (64, struct.pack('<HHHHHHIB', *[number] * 5, 32768, 32768, 127)), (92, (U32, 1)),
             (99, bytes([self.is_read_only])), (104, nguid), (130, b'\x09'))
 
     def check(self, admin):

@@ -384,6 +384,20 @@ def a_read_only_volume_says_so_to_each_change():
         assert queue.read(0, 1).status == 0
 
 
+@on_node
+def ranges_are_copied_to_one_place(node):
+    pattern = bytes(range(256)) * 4
+    with session(node.address, node.nqn, digests=3) as (_, queue):
+        assert queue.write(0, pattern * 128).status == 0
+        assert queue.write(700, b'x' * 512).status == 0
+        ranges = struct.pack('<8xQH14x', 1, 255) + struct.pack('<8xQH14x', 700, 0)
+        entry = sqe(nvme.COPY, 7, 1, in_capsule(64), struct.pack('<QI', 1000, 1))
+        said = queue.ask(entry, ranges)
+        assert (said.status, said.result) == (0, 0)
+        assert queue.read(1000, 257).data == (pattern * 128)[512:] + bytes(512) + b'x' * 512
+        assert queue.read(999, 1).data == queue.read(1257, 1).data == bytes(512)
+
+
 @case
 def blocks_are_verified_where_they_are():
     with Nvme('ram:2M') as node, session(node.address, node.nqn) as (_, queue):

@@ -102,11 +102,11 @@ static void controller_tells_of_itself(void **state)
                 {342, NULL, "0a45"},             // ANA
                 {344, NULL, "0001000000010000"}, // groups
                 {512, NULL, "66448000"},         // entries of 64 and 16 octets, 128 commands
-                {516, NULL, "00010000ad000100"}, // namespaces, commands, fused
+                {516, NULL, "00010000ad010100"}, // namespaces, commands, fused
                 {525, NULL, "07"},               // a cache, flushed for all
-                {532, NULL, "ff03"},             // 1024 blocks are compared and written
+                {532, NULL, "ff030100"}, // 1024 blocks compared and written, copies of format 0
                 {536, NULL, "0100300000010000"}, // SGLs by offset and of the transport; namespaces
-                {768, NQN, NULL}, {1792, NULL, "0410000001000000"}, {1803, NULL, "01"});
+                {768, NQN, NULL}, {1792, NULL, "0411000001000000"}, {1803, NULL, "01"});
 }
 
 static void abilities_are_told_as_commands(void **state)
@@ -142,6 +142,7 @@ static void namespace_tells_of_itself(void **state)
         admin, NVME_IDENTIFY_LEN, {0, NULL, "0008000000000000"}, {8, NULL, "0008000000000000"},
         {16, NULL, "0008000000000000"}, {24, NULL, "11"}, {30, NULL, "01"}, {33, NULL, "09"},
         {64, NULL, "07000700070007000700"}, // 8 blocks are preferred
+        {74, NULL, "0080008000007f"},       // 16 MiB are copied of 128 ranges
         {92, NULL, "01000000"}, {104, NULL, "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf"}, {130, NULL, "09"});
     assert_int_equal(identify(NVME_CNS_NAMESPACE, 2, 0, 0).status, NVME_OK);
     EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "00"}); // there is none now
@@ -302,7 +303,7 @@ static void effects_are_told_for_each_command(void **state)
                 {1024 + 4 * 0x08, NULL, "030010"}, {1024 + 4 * 0x09, NULL, "030010"},
                 {1024 + 4 * 0x0c, NULL, "010010"}, {1024 + 4 * 0x0d, NULL, "010010"},
                 {1024 + 4 * 0x0e, NULL, "010010"}, {1024 + 4 * 0x11, NULL, "010010"},
-                {1024 + 4 * 0x15, NULL, "010010"});
+                {1024 + 4 * 0x15, NULL, "010010"}, {1024 + 4 * 0x19, NULL, "030010"});
 }
 
 // Each feature, and whether it is of a namespace or of the controller.
