@@ -119,7 +119,7 @@ static void tell_hosts(struct nvme_rdma *rdma, const struct address_end *end)
         .adrfam = end->is_6 ? NVME_ADRFAM_IPV6 : NVME_ADRFAM_IPV4,
         .is_wildcard = end->is_wildcard,
         .tsas = {[NVME_TSAS_RDMA_OFF_QPTYPE] = NVME_QPTYPE_CONNECTED,
-                 [NVME_TSAS_RDMA_OFF_PRTYPE] = NVME_PRTYPE_IWARP,
+                 [NVME_TSAS_RDMA_OFF_PRTYPE] = NVME_PRTYPE_NOT_SPECIFIED, // of either wire
                  [NVME_TSAS_RDMA_OFF_CMS] = NVME_CMS_RDMA_CM},
     };
     snprintf(listener.address, sizeof listener.address, "%s", end->host);

@@ -167,7 +167,7 @@ def the_discovery_log_has_an_entry_for_each_volume_and_address():
                 entries.append(page(
                     1024, (0, bytes([kind, 1, 2, 4])), (4, (U16, 1 if kind == 1 else 2)),
                     (6, (U16, 0xffff)), (8, (U16, 128)), (32, text(port, 32)), (256, nqn.encode()),
-                    (512, text('127.0.0.1', 256)), (768, b'\1\5\1' if kind == 1 else b'')))
+                    (512, text('127.0.0.1', 256)), (768, b'\1\1\1' if kind == 1 else b'')))
         generation, = struct.unpack(U64, admin.log(0x70, 8).data)
         assert generation in (1, 2)  # both volumes at once, or one after the other
         whole = page(1024, (0, (U64, generation)), (8, (U64, 4))) + b''.join(entries)

@@ -360,7 +360,7 @@ static void discovery_tells_of_each_subsystem_at_each_listener(void **state)
                                  .is_wildcard = true,
                                  .address = "::",
                                  .service = "8009",
-                                 .tsas = {1, 5, 1}};
+                                 .tsas = {1, 1, 1}};
     char address[257], service[33];
     snprintf(address, sizeof address, "%-256s", "192.0.2.1");
     snprintf(service, sizeof service, "%-32s", "4420");
@@ -379,7 +379,7 @@ static void discovery_tells_of_each_subsystem_at_each_listener(void **state)
     snprintf(service, sizeof service, "%-32s", "8009");
     get_log(NVME_LOG_DISCOVERY, 0, 2048, 1024); // the second alone
     EXPECT_PAGE(admin, 1024, {0, NULL, "010202040200ffff8000"}, {32, service, NULL},
-                {256, NQN, NULL}, {512, address, NULL}, {768, NULL, "010501"});
+                {256, NQN, NULL}, {512, address, NULL}, {768, NULL, "010101"});
     get_log(NVME_LOG_DISCOVERY, 0, 8, 8);
     EXPECT_PAGE(admin, 8, {0, NULL, "02"});
     assert_int_equal(get_log(NVME_LOG_DISCOVERY, 0, 3076, 8).status, NVME_INVALID_FIELD);
