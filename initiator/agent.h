@@ -290,6 +290,8 @@ struct initiator_slot *initiator_queue_take(struct initiator_queue *queue);
 // Free again, if nothing is awaited any more.
 void initiator_slot_release(struct initiator_slot *slot);
 uint8_t *initiator_slot_sqe(const struct initiator_slot *slot);
+// Why the target may have ended the connection, in words.
+const char *initiator_ended_why(const struct weft_nvme *nvme);
 // Sends the capsule, with so many octets behind the SQE. 0 or a negative errno; -EAGAIN: the send
 // queue is full.
 int initiator_queue_send(struct initiator_slot *slot, uint32_t in_capsule_len);

@@ -399,7 +399,7 @@ static void look(struct weft_nvme *nvme)
     if (!is_alive) {
         unsigned wc_count;
         initiator_queues_poll(nvme, &wc_count); // answers that came before the end
-        initiator_lose(nvme, -ECONNRESET, "the target ended the connection");
+        initiator_lose(nvme, -ECONNRESET, "%s", initiator_ended_why(nvme));
     }
     if (is_due) {
         on_timer(nvme);

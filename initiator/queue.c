@@ -428,13 +428,24 @@ static void on_sent(struct initiator_queue *queue, const struct ibv_wc *wc)
     initiator_slot_release(slot);
 }
 
+// A target that runs on weft's RNIC and knows nothing of commands that advertise finds the key 0 in
+// them, which is that of no memory.
+const char *initiator_ended_why(const struct weft_nvme *nvme)
+{
+    const struct weft_nvme_counters *counters = &nvme->counters;
+    bool is_understood = counters->oneshots == 0 || counters->closes + counters->revokes > 0;
+    return is_understood ? "the target ended the connection"
+                         : "the target ended the connection, and has answered no command by "
+                           "one-shot RDMA: if it is none of weft's, set WEFT_ONESHOT=off";
+}
+
 // How many I/O completed; or the error that ends the connection.
 static int on_completion(struct weft_nvme *nvme, const struct ibv_wc *wc)
 {
     struct initiator_queue *queue = queue_of(nvme, wc);
     if (wc->status != IBV_WC_SUCCESS) {
         initiator_lose(nvme, -ECONNRESET, "queue %u: %s", queue->number,
-                       wc->status == IBV_WC_WR_FLUSH_ERR ? "the target ended the connection"
+                       wc->status == IBV_WC_WR_FLUSH_ERR ? initiator_ended_why(nvme)
                                                          : ibv_wc_status_str(wc->status));
         return -ECONNRESET;
     }

@@ -432,6 +432,24 @@ static void a_target_that_reads_the_memory_of_a_read_finds_zeroes(void **state)
     scene_close(&s);
 }
 
+// It takes the command for one with the key 0; the program is told what to do about that.
+static void a_target_without_one_shot_is_told_from_one_that_ends(void **state)
+{
+    const struct target_wish wish = {.has_no_oneshot = true};
+    const struct target_wish other = {.drops_after = 2};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    assert_true(s.info.is_oneshot);
+    assert_int_equal(move(&s, WEFT_NVME_READ, 0, s.data, LEN), -ECONNRESET);
+    assert_non_null(strstr(weft_nvme_why(s.nvme), "WEFT_ONESHOT=off"));
+    scene_close(&s);
+    scene_open(&s, &other, 0, 1);
+    assert_int_equal(move(&s, WEFT_NVME_READ, 0, s.data, LEN), 0);
+    assert_int_equal(move(&s, WEFT_NVME_READ, 0, s.data, LEN), -ECONNRESET);
+    assert_null(strstr(weft_nvme_why(s.nvme), "WEFT_ONESHOT"));
+    scene_close(&s);
+}
+
 static void a_lost_connection_ends_what_is_outstanding(void **state)
 {
     const struct target_wish wish = {.drops_after = 3};
@@ -510,6 +528,7 @@ int main(void)
         cmocka_unit_test(errors_of_the_target_have_their_status),
         cmocka_unit_test(what_an_answer_leaves_open_is_taken_back),
         cmocka_unit_test(a_target_that_reads_the_memory_of_a_read_finds_zeroes),
+        cmocka_unit_test(a_target_without_one_shot_is_told_from_one_that_ends),
         cmocka_unit_test(a_lost_connection_ends_what_is_outstanding),
         cmocka_unit_test(disconnecting_cancels_what_is_outstanding),
         cmocka_unit_test(answers_to_nothing_are_counted),
