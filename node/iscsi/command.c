@@ -12,16 +12,11 @@
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-static void management_settle(struct iscsi_connection *c);
+static void managements_settle(struct iscsi *iscsi);
 
-void iscsi_task_free(struct iscsi_task *task)
+static void task_release(struct iscsi_task *task)
 {
     struct iscsi_connection *c = task->connection;
-    CHECK(task->is_used && c->task_count > 0);
-    task->is_doomed = !list_is_empty(&task->out.link);
-    if (task->is_doomed) {
-        return;
-    }
     c->door->carrier->on_task_free(task);
     iscsi_task_leave_place(task);
     task->is_used = false;
@@ -30,8 +25,22 @@ void iscsi_task_free(struct iscsi_task *task)
     }
     c->task_count--;
     list_push_head(&c->free, &task->link);
-    management_settle(c);
     iscsi_touch(c);
+}
+
+// An abort may have waited for it, also another session's.
+void iscsi_task_free(struct iscsi_task *task)
+{
+    struct iscsi *iscsi = task->connection->iscsi;
+    bool was_aborted = task->scsi.is_aborted;
+    CHECK(task->is_used && task->connection->task_count > 0);
+    task->is_doomed = !list_is_empty(&task->out.link);
+    if (!task->is_doomed) {
+        task_release(task);
+    }
+    if (was_aborted) {
+        managements_settle(iscsi);
+    }
 }
 
 struct iscsi_task *iscsi_task_find(const struct iscsi_connection *c, uint32_t itt)
@@ -126,23 +135,62 @@ static void respond_management(struct iscsi_connection *c, uint32_t itt,
     }
 }
 
-static bool has_aborted(const struct iscsi_connection *c)
+static bool concerns(const struct iscsi_management *m, const struct nexus *nexus)
+{
+    bool is_of_unit = m->function >= ISCSI_ABORT_TASK_SET && m->function <= ISCSI_LUN_RESET;
+    return !is_of_unit || nexus->lun == m->lun;
+}
+
+static bool awaits_own(const struct iscsi_connection *c, const struct iscsi_management *m)
 {
     for (unsigned i = 0; i < ISCSI_TASK_COUNT; i++) {
-        if (c->tasks[i].is_used && c->tasks[i].scsi.is_aborted) {
+        const struct scsi_task *scsi = &c->tasks[i].scsi;
+        if (c->tasks[i].is_used && scsi->is_aborted && scsi->abort <= m->abort &&
+            concerns(m, scsi->nexus)) {
             return true;
         }
     }
     return false;
 }
 
+// What another initiator wrote, and was aborted, may not land behind the answer.
+static bool awaits_others(const struct iscsi_connection *c, const struct iscsi_management *m)
+{
+    for (const struct list_link *l = c->it.nexuses.next; l != &c->it.nexuses; l = l->next) {
+        const struct nexus *nexus = LIST_ENTRY(l, struct nexus, beside);
+        if (m->function >= ISCSI_CLEAR_TASK_SET && concerns(m, nexus) &&
+            nexus_unit_is_aborting(nexus, m->abort)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void management_end(struct iscsi_connection *c, struct iscsi_management *m)
+{
+    m->is_used = false;
+    c->management_count--;
+    respond_management(c, m->itt, m->response);
+}
+
 static void management_settle(struct iscsi_connection *c)
 {
     for (unsigned i = 0; i < ISCSI_MANAGEMENT_COUNT; i++) {
         struct iscsi_management *m = &c->managements[i];
-        if (m->is_used && m->is_done && c->state == ISCSI_OPEN && !has_aborted(c)) {
-            m->is_used = false;
-            respond_management(c, m->itt, m->response);
+        if (m->is_used && m->is_done && c->state == ISCSI_OPEN && !awaits_own(c, m) &&
+            !awaits_others(c, m)) {
+            management_end(c, m);
+        }
+    }
+}
+
+static void managements_settle(struct iscsi *iscsi)
+{
+    const struct list_link *all = &iscsi->connections;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        struct iscsi_connection *c = LIST_ENTRY(l, struct iscsi_connection, link);
+        if (c->management_count > 0) {
+            management_settle(c);
         }
     }
 }
@@ -242,9 +290,14 @@ enum iscsi_verdict iscsi_take_management(struct iscsi_connection *c, const struc
         respond_management(c, h->itt, ISCSI_TASK_REJECTED);
         return ISCSI_GOES_ON;
     }
-    *m = (struct iscsi_management){.is_used = true, .itt = h->itt};
-    enum iscsi_task_response response = manage(c, h, now);
-    m->response = response;
+    const struct nexus *named = it_nexus_find(&c->it, get_be64(h->at + ISCSI_OFF_LUN));
+    *m = (struct iscsi_management){.is_used = true,
+                                   .function = h->flags & ISCSI_TASK_FUNCTION_MASK,
+                                   .lun = named->lun,
+                                   .itt = h->itt};
+    c->management_count++;
+    m->response = manage(c, h, now);
+    m->abort = m->response == ISCSI_TASK_COMPLETE ? scsi_target_aborts(c->iscsi->target) : 0;
     m->is_done = true;
     management_settle(c);
     return ISCSI_GOES_ON;

@@ -145,9 +145,13 @@ struct iscsi_login {
     char *text; // ISCSI_TEXT_MAX octets of a request that comes in several PDUs; NULL: none
 };
 
-// Task management that waits until the tasks it aborted have ended.
+// Task management that waits until the tasks it aborted have ended: its session's own, and where it
+// spans all sessions those of others that are with the volume.
 struct iscsi_management {
     bool is_used, is_done;
+    uint8_t function;
+    uint32_t lun;   // of which unit; of all, if of the target
+    uint64_t abort; // the device's last; what is aborted later is not waited for. 0: nothing is
     uint32_t itt;
     enum iscsi_task_response response;
 };
@@ -173,6 +177,7 @@ struct iscsi_connection {
     struct iscsi_task *tasks; // ISCSI_TASK_COUNT, of a normal session
     struct list_link free;
     struct iscsi_management managements[ISCSI_MANAGEMENT_COUNT];
+    unsigned management_count; // that wait; each is sure of a control for its answer
 
     struct list_link outs;
     struct iscsi_control *controls; // ISCSI_CONTROL_COUNT
@@ -246,7 +251,7 @@ static inline uint32_t iscsi_control_data_max(const struct iscsi_connection *c)
 // A PDU may lead to this many controls, and answers.
 static inline bool iscsi_has_room(const struct iscsi_connection *c)
 {
-    return c->free_control_count >= ISCSI_CONTROL_SPARE;
+    return c->free_control_count >= ISCSI_CONTROL_SPARE + c->management_count;
 }
 
 static inline uint32_t iscsi_maxcmdsn(const struct iscsi_connection *c)

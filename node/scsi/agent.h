@@ -27,6 +27,7 @@ struct logical_unit {
 struct scsi_target {
     struct scsi_target_parts parts;
     struct list_link units;
+    uint64_t abort_count;
     struct scsi_device_counters counters;
 };
 

@@ -177,7 +177,7 @@ void task_execute(struct scsi_task *task, instant_ns now)
     task->fault = FAULT_NONE;
     task->whole_len = 0;
     task->done = 0;
-    task->is_aborted = task->is_fetching = false;
+    task->is_aborted = task->is_fetching = task->is_delivering = false;
     task->flushes_behind = false;
     task->scratch = NULL;
     task->scratch_len = 0;

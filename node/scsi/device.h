@@ -108,6 +108,7 @@ struct scsi_task {
     uint32_t in_max;  // octets that the initiator takes,
     uint32_t out_max; // and has
     bool is_aborted;  // nobody waits for its end; by task_abort alone
+    uint64_t abort;   // which of the target's aborts that was
 
     // The answer.
     enum scsi_status_code status;
@@ -122,7 +123,7 @@ struct scsi_task {
     const struct task_way *way; // what follows the request under way
     const struct scsi_command *command;
     void (*on_fetched)(struct scsi_task *task, instant_ns now); // NULL: for the CTA
-    bool is_fetching;
+    bool is_fetching, is_delivering;
     bool flushes_behind;
     uint8_t *scratch;
     uint32_t scratch_len;
@@ -179,3 +180,9 @@ void nexus_abort(struct nexus *nexus, instant_ns now);
 void nexus_clear(struct nexus *nexus, instant_ns now);
 // All tasks of all nexuses with the unit are aborted; the others' initiators are told.
 void nexus_reset_unit(struct nexus *nexus, instant_ns now);
+// How many tasks have been aborted so far: the number of the last one.
+uint64_t scsi_target_aborts(const struct scsi_target *target);
+// Is a task of any nexus with the unit, aborted by this number or one before, still with the volume,
+// which it may change? One that waits for its initiator's data gets none any more, and one that
+// delivers has changed nothing.
+bool nexus_unit_is_aborting(const struct nexus *nexus, uint64_t abort);

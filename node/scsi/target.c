@@ -180,6 +180,38 @@ void nexus_reset_unit(struct nexus *nexus, instant_ns now)
     unit_tell(unit, SCSI_ATTENTION_RESET);
 }
 
+/* ---- what is aborted, and not over yet ------------------------------------------------------- */
+
+uint64_t scsi_target_aborts(const struct scsi_target *target)
+{
+    return target->abort_count;
+}
+
+static bool is_aborting(const struct nexus *nexus, uint64_t abort)
+{
+    for (const struct list_link *l = nexus->tasks.next; l != &nexus->tasks; l = l->next) {
+        const struct scsi_task *task = LIST_ENTRY(l, struct scsi_task, link);
+        bool is_with_volume = !task->is_fetching && !task->is_delivering;
+        if (task->is_aborted && task->abort <= abort && is_with_volume) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool nexus_unit_is_aborting(const struct nexus *nexus, uint64_t abort)
+{
+    const struct list_link *all = &nexus->unit->nexuses;
+    for (const struct list_link *l = all->next; l != all; l = l->next) {
+        if (is_aborting(LIST_ENTRY(l, struct nexus, link), abort)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- what nexuses are told ------------------------------------------------------------------- */
+
 static struct nexus *nexus_find(const struct scsi_target *target, uint32_t connection)
 {
     for (const struct list_link *u = target->units.next; u != &target->units; u = u->next) {

@@ -154,6 +154,7 @@ void task_deliver(struct scsi_task *task, void *data, uint32_t len, instant_ns n
         task_delivered(task, false, now);
         task->nexus->it->transport->respond(task, now);
     } else {
+        task->is_delivering = true;
         task->nexus->it->transport->deliver(task, now);
     }
 }
@@ -197,6 +198,7 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
 void task_abort(struct scsi_task *task, instant_ns now)
 {
     task->is_aborted = true;
+    task->abort = ++task->nexus->it->target->abort_count;
     if (task->is_fetching && task->nexus->it->transport->forget(task)) {
         task_fetched(task, false, now);
     }

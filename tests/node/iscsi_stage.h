@@ -18,6 +18,7 @@ static struct iscsi *iscsi;
 static struct iscsi_tcp *tcp;
 static bool has_header_digest, has_data_digest;
 static uint32_t cmdsn, statsn, itt;
+static uint8_t qualifier; // the last octet of the ISID
 
 // The last PDU that came.
 static struct {
@@ -48,6 +49,7 @@ static inline int begin(void **state)
                                                      .patience_ns = STAGE_PATIENCE_S * NS_PER_S});
     stage->rows[1].identity.uuid[15] = 1;
     has_header_digest = has_data_digest = false;
+    qualifier = 5;
     cmdsn = 100;
     statsn = 7;
     itt = 0x1000;
@@ -136,7 +138,8 @@ static inline void expect_numbers(bool takes_status)
 static inline void request_login(uint8_t flags, const char *text, size_t len)
 {
     uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_LOGIN_REQUEST | ISCSI_IMMEDIATE, flags};
-    memcpy(head + ISCSI_LOGIN_OFF_ISID, "\x80\1\2\3\4\5", ISCSI_ISID_LEN);
+    memcpy(head + ISCSI_LOGIN_OFF_ISID, "\x80\1\2\3\4", ISCSI_ISID_LEN - 1);
+    head[ISCSI_LOGIN_OFF_ISID + ISCSI_ISID_LEN - 1] = qualifier;
     put_be32(head + ISCSI_OFF_ITT, itt);
     put_be16(head + ISCSI_LOGIN_OFF_CID, 9);
     put_be32(head + ISCSI_OFF_CMDSN, cmdsn);
@@ -175,6 +178,74 @@ static inline void open_session(const char *keys, size_t len)
     take(ISCSI_LOGIN_RESPONSE);
     assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), ISCSI_LOGIN_OK);
     expect_numbers(true);
+}
+
+/* ---- commands and tasks ---------------------------------------------------------------------- */
+
+// READ(10) or WRITE(10) of so many blocks, with `data` behind it.
+static inline void command(uint8_t opcode, uint8_t flags, uint32_t block, uint16_t count,
+                           uint32_t expected, const void *data, uint32_t len)
+{
+    uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_SCSI_COMMAND, flags};
+    put_be32(head + ISCSI_OFF_ITT, ++itt);
+    put_be32(head + ISCSI_CMD_OFF_EXPECTED_LEN, expected);
+    put_be32(head + ISCSI_OFF_CMDSN, cmdsn++);
+    head[ISCSI_CMD_OFF_CDB] = opcode;
+    put_be32(head + ISCSI_CMD_OFF_CDB + 2, block);
+    put_be16(head + ISCSI_CMD_OFF_CDB + 7, count);
+    put(head, data, len);
+}
+
+enum { READ_10 = 0x28, WRITE_10 = 0x2a, READ_FLAGS = 0xc0, WRITE_FLAGS = 0xa0 };
+
+static inline void hear_response(uint32_t of, enum scsi_status_code status, uint8_t flags,
+                                 uint32_t residual)
+{
+    take(ISCSI_SCSI_RESPONSE);
+    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), of);
+    assert_int_equal(pdu.head[ISCSI_RSP_OFF_RESPONSE], 0);
+    assert_int_equal(pdu.head[ISCSI_RSP_OFF_STATUS], status);
+    assert_int_equal(pdu.head[1], ISCSI_FINAL | flags);
+    assert_int_equal(get_be32(pdu.head + ISCSI_RSP_OFF_RESIDUAL), residual);
+    expect_numbers(true);
+}
+
+// ... a check condition with this sense: key, code and qualifier.
+static inline void hear_sense(uint32_t of, uint32_t sense)
+{
+    hear_response(of, SCSI_CHECK_CONDITION, 0, 0);
+    assert_int_equal(get_be16(pdu.data), 18);
+    assert_int_equal(pdu.data_len, 20);
+    assert_int_equal((uint32_t)pdu.data[4] << 16 | get_be16(pdu.data + 14), sense);
+}
+
+// The first command of a session hears that it has begun.
+static inline void ready(void)
+{
+    command(0, 0x80, 0, 0, 0, NULL, 0);
+    hear_sense(itt, 0x062900);
+    command(0, 0x80, 0, 0, 0, NULL, 0);
+    hear_response(itt, SCSI_GOOD, 0, 0);
+}
+
+static inline void hear_managed(enum iscsi_task_response response)
+{
+    take(ISCSI_TASK_RESPONSE);
+    assert_int_equal(pdu.head[1], ISCSI_FINAL);
+    assert_int_equal(pdu.head[ISCSI_RSP_OFF_RESPONSE], response);
+    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), itt);
+    expect_numbers(true);
+}
+
+static inline void manage(uint8_t function, uint64_t lun, uint32_t referenced)
+{
+    uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_TASK_REQUEST | ISCSI_IMMEDIATE,
+                                      (uint8_t)(ISCSI_FINAL | function)};
+    put_be64(head + ISCSI_OFF_LUN, lun);
+    put_be32(head + ISCSI_OFF_ITT, ++itt);
+    put_be32(head + ISCSI_TASK_OFF_REFERENCED, referenced);
+    put_be32(head + ISCSI_OFF_CMDSN, cmdsn);
+    put(head, NULL, 0);
 }
 
 #define OPEN(keys) open_session(keys, sizeof(keys) - 1)

@@ -72,6 +72,8 @@ struct octet_stage {
     bool holds;
     struct service_request *held[STAGE_HELD_MAX];
     unsigned held_count;
+    bool holds_data; // of a write: they are there, and have yet to land
+    struct service_request *landing;
     char trace[STAGE_TRACE_MAX];  // what was asked, a line each
     enum node_completion outcome; // of the last transfer
 };
@@ -157,17 +159,28 @@ static void stage_submit(void *cta, struct service_request *request, instant_ns 
     }
 }
 
+static void stage_land(struct octet_stage *s, struct service_request *request,
+                       enum node_completion outcome, instant_ns now)
+{
+    request->completion = outcome == NODE_OK ? s->completion : outcome;
+    if (request->completion == NODE_OK) {
+        memcpy(s->volume + request->offset, s->buffer, request->len);
+    }
+    s->service->complete(s->service_ctx, request, now);
+}
+
 static void stage_transferred(void *cta, struct service_request *request,
                               enum node_completion outcome, instant_ns now)
 {
     struct octet_stage *s = cta;
     s->outcome = outcome;
-    if (node_operation_facts(request->operation)->moves_to_device) {
-        request->completion = outcome == NODE_OK ? s->completion : outcome;
-        if (request->completion == NODE_OK) {
-            memcpy(s->volume + request->offset, s->buffer, request->len);
-        }
-        s->service->complete(s->service_ctx, request, now);
+    if (!node_operation_facts(request->operation)->moves_to_device) {
+        return;
+    }
+    if (s->holds_data && outcome == NODE_OK) {
+        s->landing = request;
+    } else {
+        stage_land(s, request, outcome, now);
     }
 }
 
@@ -190,6 +203,7 @@ static const struct cta_for_tts stage_cta = {.submit = stage_submit,
 enum stage_word {
     STAGE_SETTLE = 's',
     STAGE_RELEASE = 'r',
+    STAGE_LAND = 'l', // the write whose data are held
     STAGE_DROP = 'd',
     STAGE_STOP = 't',
     STAGE_QUIT = 'q'
@@ -212,6 +226,9 @@ static void stage_on_word(void *ctx, uint32_t events)
     switch (word) {
     case STAGE_RELEASE:
         stage_release_one(s);
+        break;
+    case STAGE_LAND:
+        stage_land(s, s->landing, NODE_OK, loop_now(s->loop));
         break;
     case STAGE_DROP:
         s->tts->drop(s->tts_ctx, STAGE_CONNECTION);

@@ -5,52 +5,6 @@
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-// READ(10) or WRITE(10) of so many blocks, with `data` behind it.
-static void command(uint8_t opcode, uint8_t flags, uint32_t block, uint16_t count,
-                    uint32_t expected, const void *data, uint32_t len)
-{
-    uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_SCSI_COMMAND, flags};
-    put_be32(head + ISCSI_OFF_ITT, ++itt);
-    put_be32(head + ISCSI_CMD_OFF_EXPECTED_LEN, expected);
-    put_be32(head + ISCSI_OFF_CMDSN, cmdsn++);
-    head[ISCSI_CMD_OFF_CDB] = opcode;
-    put_be32(head + ISCSI_CMD_OFF_CDB + 2, block);
-    put_be16(head + ISCSI_CMD_OFF_CDB + 7, count);
-    put(head, data, len);
-}
-
-enum { READ_10 = 0x28, WRITE_10 = 0x2a, READ_FLAGS = 0xc0, WRITE_FLAGS = 0xa0 };
-
-static void hear_response(uint32_t of, enum scsi_status_code status, uint8_t flags,
-                          uint32_t residual)
-{
-    take(ISCSI_SCSI_RESPONSE);
-    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), of);
-    assert_int_equal(pdu.head[ISCSI_RSP_OFF_RESPONSE], 0);
-    assert_int_equal(pdu.head[ISCSI_RSP_OFF_STATUS], status);
-    assert_int_equal(pdu.head[1], ISCSI_FINAL | flags);
-    assert_int_equal(get_be32(pdu.head + ISCSI_RSP_OFF_RESIDUAL), residual);
-    expect_numbers(true);
-}
-
-// ... a check condition with this sense: key, code and qualifier.
-static void hear_sense(uint32_t of, uint32_t sense)
-{
-    hear_response(of, SCSI_CHECK_CONDITION, 0, 0);
-    assert_int_equal(get_be16(pdu.data), 18);
-    assert_int_equal(pdu.data_len, 20);
-    assert_int_equal((uint32_t)pdu.data[4] << 16 | get_be16(pdu.data + 14), sense);
-}
-
-// The first command of a session hears that it has begun.
-static void ready(void)
-{
-    command(0, 0x80, 0, 0, 0, NULL, 0);
-    hear_sense(itt, 0x062900);
-    command(0, 0x80, 0, 0, 0, NULL, 0);
-    hear_response(itt, SCSI_GOOD, 0, 0);
-}
-
 static void hear_data(uint8_t flags, uint32_t datasn, uint32_t offset, const uint8_t *octets,
                       uint32_t len)
 {
@@ -332,26 +286,6 @@ static void ping_is_answered_with_its_data(void **state)
     put_be32(head + ISCSI_OFF_ITT, ISCSI_NO_TAG); // an answer to what was not asked
     put(head, NULL, 0);
     hear_nothing(stage);
-}
-
-static void hear_managed(enum iscsi_task_response response)
-{
-    take(ISCSI_TASK_RESPONSE);
-    assert_int_equal(pdu.head[1], ISCSI_FINAL);
-    assert_int_equal(pdu.head[ISCSI_RSP_OFF_RESPONSE], response);
-    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), itt);
-    expect_numbers(true);
-}
-
-static void manage(uint8_t function, uint64_t lun, uint32_t referenced)
-{
-    uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_TASK_REQUEST | ISCSI_IMMEDIATE,
-                                      (uint8_t)(ISCSI_FINAL | function)};
-    put_be64(head + ISCSI_OFF_LUN, lun);
-    put_be32(head + ISCSI_OFF_ITT, ++itt);
-    put_be32(head + ISCSI_TASK_OFF_REFERENCED, referenced);
-    put_be32(head + ISCSI_OFF_CMDSN, cmdsn);
-    put(head, NULL, 0);
 }
 
 static void tasks_are_managed(void **state)
