@@ -166,11 +166,15 @@ static bool awaits_others(const struct iscsi_connection *c, const struct iscsi_m
     return false;
 }
 
+// RFC 7143 section 11.6.1: a cold reset ends the sessions of all initiators behind its answer.
 static void management_end(struct iscsi_connection *c, struct iscsi_management *m)
 {
     m->is_used = false;
     c->management_count--;
     respond_management(c, m->itt, m->response);
+    if (m->function == ISCSI_TARGET_COLD_RESET) {
+        iscsi_target_end(c);
+    }
 }
 
 static void management_settle(struct iscsi_connection *c)

@@ -261,6 +261,8 @@ static inline uint32_t iscsi_maxcmdsn(const struct iscsi_connection *c)
 
 // ---- iscsi.c
 
+// The initiator hears that the session is about to end, if it has begun, and then it does.
+void iscsi_say_goodbye(struct iscsi_connection *c);
 // What carriers connect to the UMA; `ctx` is their struct iscsi_door.
 void iscsi_door_advertise(void *ctx, const struct resource_table *table);
 void iscsi_door_on_connected(void *ctx, struct connect_request *request);
@@ -294,6 +296,8 @@ void iscsi_leave(struct iscsi_connection *c);
 enum iscsi_verdict iscsi_malformed(struct iscsi_connection *c);
 // False: no memory.
 bool iscsi_tasks_init(struct iscsi_connection *c);
+// Ends all sessions with the target of this one.
+void iscsi_target_end(struct iscsi_connection *c);
 // Ends other sessions of the same initiator port with the same target. True: one is not over yet.
 bool iscsi_reinstate(struct iscsi_connection *c);
 

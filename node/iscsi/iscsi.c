@@ -64,7 +64,7 @@ void iscsi_connection_fini(struct iscsi_connection *c)
 }
 
 // The target drops all connections of the session (RFC 7143 section 11.9), and when again.
-static void say_goodbye(struct iscsi_connection *c)
+void iscsi_say_goodbye(struct iscsi_connection *c)
 {
     uint8_t *head = c->state == ISCSI_OPEN ? iscsi_control_put(c, ISCSI_ASYNC_MESSAGE, ISCSI_FINAL,
                                                                ISCSI_NO_TAG, NULL, 0)
@@ -121,7 +121,7 @@ void iscsi_door_drop(void *ctx, uint32_t connection)
 {
     struct iscsi_unit *unit = unit_find(ctx, connection);
     if (unit != NULL && iscsi_unit_leave(unit)) {
-        say_goodbye(unit->session);
+        iscsi_say_goodbye(unit->session);
     }
 }
 
@@ -131,7 +131,7 @@ void iscsi_door_stop(struct iscsi_door *door)
     for (struct list_link *l = all->next; l != all; l = l->next) {
         struct iscsi_connection *c = LIST_ENTRY(l, struct iscsi_connection, link);
         if (c->door == door) {
-            say_goodbye(c);
+            iscsi_say_goodbye(c);
         }
     }
 }

@@ -100,6 +100,17 @@ static bool is_session(const struct iscsi_connection *c)
     return c->state == ISCSI_REINSTATING || !list_is_empty(&c->units);
 }
 
+void iscsi_target_end(struct iscsi_connection *c)
+{
+    const struct list_link *all = &c->iscsi->connections;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        struct iscsi_connection *other = LIST_ENTRY(l, struct iscsi_connection, link);
+        if (is_session(other) && strcmp(other->login.target, c->login.target) == 0) {
+            iscsi_say_goodbye(other);
+        }
+    }
+}
+
 // RFC 7143 section 6.3.5: the tasks of the former session have ended before there is a new one, or
 // what it wrote last could come after what is written then.
 bool iscsi_reinstate(struct iscsi_connection *c)

@@ -144,6 +144,24 @@ static void a_reader_that_does_not_take_its_data_keeps_nobody_waiting(void **sta
     close(reader.client);
 }
 
+/* ---- cold reset ------------------------------------------------------------------------------ */
+
+static void hear_goodbye(void)
+{
+    take(ISCSI_ASYNC_MESSAGE);
+    assert_int_equal(pdu.head[ISCSI_ASYNC_OFF_EVENT], ISCSI_ASYNC_DROPS_ALL);
+    hear_the_end(stage);
+}
+
+static void a_cold_reset_ends_the_sessions_of_all(void **state)
+{
+    struct session writer = manage_while_other_writes(ISCSI_TARGET_COLD_RESET);
+    hear_goodbye();
+    change_places(&writer);
+    hear_goodbye();
+    close(writer.client);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +171,7 @@ int main(void)
         TEST(aborting_the_own_tasks_waits_for_nobody_else),
         TEST(what_is_aborted_later_is_not_waited_for),
         TEST(a_reader_that_does_not_take_its_data_keeps_nobody_waiting),
+        TEST(a_cold_reset_ends_the_sessions_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
