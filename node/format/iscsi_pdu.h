@@ -67,6 +67,7 @@ enum iscsi_command_offset {
     ISCSI_RSP_OFF_STATUS = 3,
     ISCSI_RSP_OFF_EXPDATASN = 36,
     ISCSI_RSP_OFF_RESIDUAL = 44,
+    ISCSI_SENSE_LEN_LEN = 2, // of the length in front of sense data
 };
 
 enum iscsi_command_flag { ISCSI_CMD_READ = 1 << 6, ISCSI_CMD_WRITE = 1 << 5 };

@@ -111,7 +111,7 @@ struct iscsi_task {
     // To the initiator.
     enum iscsi_next next;
     struct iscsi_out out;
-    uint8_t sense[2 + SCSI_SENSE_FIXED_LEN];
+    uint8_t sense[ISCSI_SENSE_LEN_LEN + SCSI_SENSE_EMIT_MAX];
     struct list_link link; // free
 
     struct iscsi_task_stream {

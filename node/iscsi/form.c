@@ -50,10 +50,11 @@ void iscsi_form_response(struct iscsi_task *task)
         iscsi_put_residual(task, head, ISCSI_RSP_OFF_RESIDUAL);
     }
     task->out.data = task->sense;
-    task->out.data_len = has_sense ? sizeof task->sense : 0;
+    task->out.data_len = 0;
     if (has_sense) {
-        put_be16(task->sense, SCSI_SENSE_FIXED_LEN);
-        task_sense_emit(&task->scsi, task->sense + 2);
+        uint32_t len = task_sense_emit(&task->scsi, task->sense + ISCSI_SENSE_LEN_LEN);
+        put_be16(task->sense, (uint16_t)len);
+        task->out.data_len = ISCSI_SENSE_LEN_LEN + len;
     }
 }
 

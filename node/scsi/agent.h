@@ -33,6 +33,7 @@ struct scsi_target {
 
 enum { SCSI_RESERVE_6 = 0x16, SCSI_RELEASE_6 = 0x17 };
 enum { SCSI_NO_ACTION = 0xff, SCSI_ACTION_MASK = 0x1f };
+enum { SCSI_NACA_BIT = 2 }; // of the control octet, the last one of a CDB
 
 // What a command needs, and so what a reservation keeps from others. The first is answered by units
 // that are not there, too, and before unit attentions.

@@ -148,25 +148,35 @@ bool scsi_command_is_there(const struct scsi_command *command, const struct logi
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
+// Standard inquiry data say that there is no auto contingent allegiance (NORMACA is 0).
+static bool wants_naca(const struct scsi_task *task)
+{
+    uint8_t control = task->cdb[scsi_cdb_len(task->cdb[0]) - 1];
+    return (control & 1 << SCSI_NACA_BIT) != 0;
+}
+
 // REQUEST SENSE tells of one itself; INQUIRY and REPORT LUNS leave it (SAM-5 section 5.14).
 static enum scsi_fault objection(struct scsi_task *task)
 {
     struct nexus *nexus = task->nexus;
     const struct scsi_command *command = task->command;
     bool is_anywhere = command != NULL && command->needs == NEEDS_NOTHING;
-    if (nexus->unit == NULL) {
-        return is_anywhere ? FAULT_NONE : FAULT_NO_UNIT;
+    if (nexus->unit == NULL && !is_anywhere) {
+        return FAULT_NO_UNIT;
     }
     enum scsi_fault attention = is_anywhere ? FAULT_NONE : nexus_attention_take(nexus);
     if (attention != FAULT_NONE) {
         return attention;
     }
-    if (command == NULL || !scsi_command_is_there(command, nexus->unit)) {
+    if (!is_anywhere && (command == NULL || !scsi_command_is_there(command, nexus->unit))) {
         return scsi_opcode_has_actions(task->cdb[0]) ? FAULT_CDB_FIELD : FAULT_OPCODE;
     }
-    return command->needs == NEEDS_WRITE && !unit_can(nexus->unit, VOLUME_CAN_WRITE)
-               ? FAULT_WRITE_PROTECTED
-               : FAULT_NONE;
+    task->fails_by_naca = wants_naca(task);
+    if (task->fails_by_naca) {
+        return FAULT_CDB_FIELD;
+    }
+    bool is_protected = command->needs == NEEDS_WRITE && !unit_can(nexus->unit, VOLUME_CAN_WRITE);
+    return is_protected ? FAULT_WRITE_PROTECTED : FAULT_NONE;
 }
 
 void task_execute(struct scsi_task *task, instant_ns now)
@@ -175,6 +185,7 @@ void task_execute(struct scsi_task *task, instant_ns now)
     task->command = scsi_command_find(task->cdb, true);
     task->status = SCSI_GOOD;
     task->fault = FAULT_NONE;
+    task->fails_by_naca = false;
     task->whole_len = 0;
     task->done = 0;
     task->is_aborted = task->is_fetching = task->is_delivering = false;

@@ -23,17 +23,12 @@ void execute_request_sense(struct scsi_task *task, instant_ns now)
     bool is_descriptor = (task->cdb[1] & 1) != 0;
     bool is_there = task->nexus->unit != NULL;
     enum scsi_fault fault = is_there ? nexus_attention_take(task->nexus) : FAULT_NO_UNIT;
-    struct scsi_failure failure = scsi_failure_of(fault);
-    if (!task_scratch_create(task, SCSI_SENSE_FIXED_LEN, now)) {
+    if (!task_scratch_create(task, SCSI_SENSE_EMIT_MAX, now)) {
         return;
     }
-    if (is_descriptor) {
-        scsi_sense_emit_descriptor(task->scratch, failure);
-    } else {
-        scsi_sense_emit_fixed(task->scratch, failure);
-    }
-    task_deliver_scratch(task, is_descriptor ? SCSI_DESCRIPTORS : SCSI_SENSE_FIXED_LEN,
-                         task->cdb[4], now);
+    uint32_t len =
+        scsi_sense_emit(task->scratch, &(struct scsi_sense){.fault = fault}, is_descriptor);
+    task_deliver_scratch(task, len, task->cdb[4], now);
 }
 
 /* ---- READ CAPACITY --------------------------------------------------------------------------- */

@@ -113,6 +113,7 @@ struct scsi_task {
     // The answer.
     enum scsi_status_code status;
     enum scsi_fault fault; // with SCSI_CHECK_CONDITION
+    bool fails_by_naca;    // ... and it is that bit's
     uint8_t *data;         // of fetch and deliver
     uint32_t data_len;
     uint64_t whole_len; // octets that the command would move: beside in_max or out_max the residual
@@ -172,8 +173,8 @@ void task_fetched(struct scsi_task *task, bool is_there, instant_ns now);
 void task_delivered(struct scsi_task *task, bool is_there, instant_ns now);
 // It ends soon, by respond, and nobody is to hear of it. Data that it fetches do not come.
 void task_abort(struct scsi_task *task, instant_ns now);
-// Sense data for its fault, SCSI_SENSE_FIXED_LEN octets.
-void task_sense_emit(const struct scsi_task *task, uint8_t *ret);
+// Sense data for its fault, SCSI_SENSE_EMIT_MAX octets at most: how many.
+uint32_t task_sense_emit(const struct scsi_task *task, uint8_t *ret);
 // All of its tasks.
 void nexus_abort(struct nexus *nexus, instant_ns now);
 // All tasks of all nexuses with the unit are aborted; who lost some by another's wish is told.

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
+
 enum { CURRENT_FIXED = 0x70, CURRENT_DESCRIPTOR = 0x72 };
 
 static const struct scsi_failure failures[FAULT_COUNT] = {
@@ -43,21 +45,83 @@ struct scsi_failure scsi_failure_of(enum scsi_fault fault)
     return failures[fault];
 }
 
-void scsi_sense_emit_fixed(uint8_t *ret, struct scsi_failure failure)
+/* ---- as octets ------------------------------------------------------------------------------- */
+
+// Sense key specific octets: which field of the CDB it is (SPC-4 section 4.5.2.4.2).
+enum { FIELD_VALID = 1 << 7, FIELD_OF_CDB = 1 << 6, FIELD_HAS_BIT = 1 << 3 };
+
+static void field_emit(uint8_t *ret, const struct scsi_sense *sense)
 {
+    if (sense->has_field) {
+        ret[0] = (uint8_t)(FIELD_VALID | FIELD_OF_CDB | FIELD_HAS_BIT | sense->bit);
+        put_be16(ret + 1, sense->field);
+    }
+}
+
+enum {
+    FIXED_VALID = 1 << 7,
+    FIXED_INFORMATION = 3,
+    FIXED_KEY_SPECIFIC = 15,
+};
+
+static uint32_t emit_fixed(uint8_t *ret, const struct scsi_sense *sense)
+{
+    struct scsi_failure failure = failures[sense->fault];
+    bool is_valid = sense->has_information && sense->information <= UINT32_MAX;
     memset(ret, 0, SCSI_SENSE_FIXED_LEN);
-    ret[SCSI_SENSE_RESPONSE_CODE] = CURRENT_FIXED;
+    ret[SCSI_SENSE_RESPONSE_CODE] = (uint8_t)(CURRENT_FIXED | (is_valid ? FIXED_VALID : 0));
     ret[SCSI_FIXED_KEY] = failure.key;
+    put_be32(ret + FIXED_INFORMATION, is_valid ? (uint32_t)sense->information : 0);
     ret[SCSI_SENSE_MORE_LEN] = SCSI_SENSE_FIXED_LEN - SCSI_SENSE_MORE_LEN - 1;
     ret[SCSI_FIXED_ASC] = failure.asc;
     ret[SCSI_FIXED_ASCQ] = failure.ascq;
+    field_emit(ret + FIXED_KEY_SPECIFIC, sense);
+    return SCSI_SENSE_FIXED_LEN;
 }
 
-void scsi_sense_emit_descriptor(uint8_t *ret, struct scsi_failure failure)
+// A descriptor: its type, the octets that follow these two.
+enum {
+    TYPE_INFORMATION = 0x00,
+    TYPE_KEY_SPECIFIC = 0x02,
+    INFORMATION_VALID = 1 << 7,
+    OFF_VALID = 2,
+    OFF_INFORMATION = 4,
+    OFF_KEY_SPECIFIC = 4,
+};
+
+static uint8_t *descriptor_begin(uint8_t *ret, uint32_t *len, uint8_t type, uint8_t descriptor_len)
 {
+    uint8_t *at = ret + *len;
+    memset(at, 0, descriptor_len);
+    at[0] = type;
+    at[1] = (uint8_t)(descriptor_len - 2);
+    *len += descriptor_len;
+    return at;
+}
+
+static uint32_t emit_descriptors(uint8_t *ret, const struct scsi_sense *sense)
+{
+    struct scsi_failure failure = failures[sense->fault];
+    uint32_t len = SCSI_DESCRIPTORS;
     memset(ret, 0, SCSI_DESCRIPTORS);
     ret[SCSI_SENSE_RESPONSE_CODE] = CURRENT_DESCRIPTOR;
     ret[SCSI_DESCRIPTOR_KEY] = failure.key;
     ret[SCSI_DESCRIPTOR_ASC] = failure.asc;
     ret[SCSI_DESCRIPTOR_ASCQ] = failure.ascq;
+    if (sense->has_information) {
+        uint8_t *at = descriptor_begin(ret, &len, TYPE_INFORMATION, SCSI_SENSE_INFORMATION_LEN);
+        at[OFF_VALID] = INFORMATION_VALID;
+        put_be64(at + OFF_INFORMATION, sense->information);
+    }
+    if (sense->has_field) {
+        uint8_t *at = descriptor_begin(ret, &len, TYPE_KEY_SPECIFIC, SCSI_SENSE_KEY_SPECIFIC_LEN);
+        field_emit(at + OFF_KEY_SPECIFIC, sense);
+    }
+    ret[SCSI_SENSE_MORE_LEN] = (uint8_t)(len - SCSI_DESCRIPTORS);
+    return len;
+}
+
+uint32_t scsi_sense_emit(uint8_t *ret, const struct scsi_sense *sense, bool in_descriptors)
+{
+    return in_descriptors ? emit_descriptors(ret, sense) : emit_fixed(ret, sense);
 }

@@ -1,11 +1,18 @@
 // Why a command failed, as a table of sense keys and additional codes (SPC-4 annex F.2).
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "node/format/scsi.h"
 
-enum { SCSI_SENSE_FIXED_LEN = 18 };
+enum {
+    SCSI_SENSE_FIXED_LEN = 18,
+    SCSI_SENSE_INFORMATION_LEN = 12, // descriptors
+    SCSI_SENSE_KEY_SPECIFIC_LEN = 8,
+    SCSI_SENSE_EMIT_MAX =
+        SCSI_DESCRIPTORS + SCSI_SENSE_INFORMATION_LEN + SCSI_SENSE_KEY_SPECIFIC_LEN,
+};
 
 enum scsi_fault {
     FAULT_NONE,
@@ -42,9 +49,17 @@ enum scsi_fault {
     FAULT_COUNT
 };
 
+// What is told of a failure beside what it is.
+struct scsi_sense {
+    enum scsi_fault fault;
+    bool has_information;
+    uint64_t information; // as the command has it
+    bool has_field;       // of the CDB, that is at fault
+    uint8_t field, bit;   // its octet, and its most significant bit
+};
+
 struct scsi_failure scsi_failure_of(enum scsi_fault fault);
 
-// SCSI_SENSE_FIXED_LEN octets.
-void scsi_sense_emit_fixed(uint8_t *ret, struct scsi_failure failure);
-// Without descriptors: 8 octets.
-void scsi_sense_emit_descriptor(uint8_t *ret, struct scsi_failure failure);
+// SPC-4 sections 4.5.2 and 4.5.3, as fixed octets or as descriptors; SCSI_SENSE_EMIT_MAX octets at
+// most: how many.
+uint32_t scsi_sense_emit(uint8_t *ret, const struct scsi_sense *sense, bool in_descriptors);

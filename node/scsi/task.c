@@ -63,9 +63,13 @@ void task_conflict(struct scsi_task *task, instant_ns now)
     respond(task, now);
 }
 
-void task_sense_emit(const struct scsi_task *task, uint8_t *ret)
+uint32_t task_sense_emit(const struct scsi_task *task, uint8_t *ret)
 {
-    scsi_sense_emit_fixed(ret, scsi_failure_of(task->fault));
+    struct scsi_sense sense = {.fault = task->fault,
+                               .has_field = task->fails_by_naca,
+                               .field = (uint8_t)(scsi_cdb_len(task->cdb[0]) - 1),
+                               .bit = SCSI_NACA_BIT};
+    return scsi_sense_emit(ret, &sense, false);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */

@@ -178,6 +178,24 @@ static void each_command_tells_what_of_it_is_looked_at(void **state)
     }
 }
 
+// SAM-5 section 5.1.2: NORMACA is 0, so NACA may not be 1; the sense data point at the bit.
+static void auto_contingent_allegiance_is_refused(void **state)
+{
+    static const uint8_t opcodes[] = {0x00, 0x03, 0x12, 0x25, 0x2a, 0x8a, 0xa0, 0xa8};
+    for (unsigned i = 0; i < sizeof opcodes; i++) {
+        const uint8_t last = (uint8_t)(scsi_cdb_len(opcodes[i]) - 1);
+        uint8_t cdb[SCSI_CDB_LEN] = {opcodes[i]}, sense[SCSI_SENSE_EMIT_MAX];
+        cdb[last] = 1 << 2;
+        expect_fault(cdb, 0, 0, FAULT_CDB_FIELD);
+        task_sense_emit(&stage->task, sense);
+        assert_int_equal(sense[15], 0xca);
+        assert_int_equal(get_be16(sense + 16), last);
+        expect_fault(CDB(0x12, 0, 1), 0, 0, FAULT_CDB_FIELD); // of another field
+        task_sense_emit(&stage->task, sense);
+        assert_int_equal(sense[15], 0);
+    }
+}
+
 /* ---- what the unit is ------------------------------------------------------------------------ */
 
 static void the_standard_data_are_those_of_a_disk(void **state)
@@ -393,6 +411,7 @@ int main(void)
         STAGE_TEST(commands_are_reported_one_by_one),
         STAGE_TEST(all_commands_are_reported_at_once),
         STAGE_TEST(each_command_tells_what_of_it_is_looked_at),
+        STAGE_TEST(auto_contingent_allegiance_is_refused),
         STAGE_TEST(the_standard_data_are_those_of_a_disk),
         STAGE_TEST(pages_tell_who_it_is),
         STAGE_TEST(pages_tell_what_it_can),

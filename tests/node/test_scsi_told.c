@@ -50,11 +50,45 @@ static void each_fault_has_the_sense_data_of_spc_4(void **state)
         const struct scsi_task task = {.fault = failures[i].fault};
         const uint8_t fixed[SCSI_SENSE_FIXED_LEN] = {
             0x70, [2] = failures[i].key, [7] = 10, [12] = failures[i].asc, failures[i].ascq};
-        uint8_t sense[SCSI_SENSE_FIXED_LEN];
+        uint8_t sense[SCSI_SENSE_EMIT_MAX];
         memset(sense, 0x5a, sizeof sense);
-        task_sense_emit(&task, sense);
-        assert_memory_equal(sense, fixed, sizeof sense);
+        assert_int_equal(task_sense_emit(&task, sense), sizeof fixed);
+        assert_memory_equal(sense, fixed, sizeof fixed);
     }
+}
+
+static void expect_sense(const struct scsi_sense *sense, bool in_descriptors, const void *octets,
+                         uint32_t len)
+{
+    uint8_t emitted[SCSI_SENSE_EMIT_MAX];
+    memset(emitted, 0x5a, sizeof emitted);
+    assert_int_equal(scsi_sense_emit(emitted, sense, in_descriptors), len);
+    assert_memory_equal(emitted, octets, len);
+}
+
+#define EXPECT_SENSE(sense, in_descriptors, ...)                    \
+    do {                                                            \
+        static const uint8_t octets[] = {__VA_ARGS__};              \
+        expect_sense(sense, in_descriptors, octets, sizeof octets); \
+    } while (0)
+
+// SPC-4 sections 4.5.2 and 4.5.3. Information of more than 32 bits has no place in the fixed format.
+static void what_is_known_of_a_failure_is_told_in_either_format(void **state)
+{
+    const struct scsi_sense field = {
+        .fault = FAULT_CDB_FIELD, .has_field = true, .field = 9, .bit = 2};
+    EXPECT_SENSE(&field, false, 0x70, 0, 5, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x24, 0, 0, 0xca, 0, 9);
+    EXPECT_SENSE(&field, true, 0x72, 5, 0x24, 0, 0, 0, 0, 8, 2, 6, 0, 0, 0xca, 0, 9, 0);
+    struct scsi_sense both = {.fault = FAULT_MISCOMPARE,
+                              .has_information = true,
+                              .information = 0x01020304,
+                              .has_field = true,
+                              .field = 1};
+    EXPECT_SENSE(&both, false, 0xf0, 0, 14, 1, 2, 3, 4, 10, 0, 0, 0, 0, 0x1d, 0, 0, 0xc8, 0, 1);
+    EXPECT_SENSE(&both, true, 0x72, 14, 0x1d, 0, 0, 0, 0, 20, 0, 10, 0x80, 0, 0, 0, 0, 0, 1, 2, 3,
+                 4, 2, 6, 0, 0, 0xc8, 0, 1, 0);
+    both.information = UINT64_C(0x100000000);
+    EXPECT_SENSE(&both, false, 0x70, 0, 14, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x1d, 0, 0, 0xc8, 0, 1);
 }
 
 static const struct {
@@ -477,6 +511,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(each_fault_has_the_sense_data_of_spc_4),
+        STAGE_TEST(what_is_known_of_a_failure_is_told_in_either_format),
         STAGE_TEST(what_is_told_unasked_is_told_once_and_in_order),
         STAGE_TEST(request_sense_tells_it_in_either_format),
         STAGE_TEST(a_volume_that_changes_is_told_to_all),
