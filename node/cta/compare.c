@@ -30,11 +30,27 @@ struct transaction_half compare_half(const struct transaction *t)
                                      .buffer = {.offset = behind, .len = len}};
 }
 
+// Of two that differ.
+static uint32_t same_len(const uint8_t *a, const uint8_t *b)
+{
+    uint32_t len = 0;
+    while (a[len] == b[len]) {
+        len++;
+    }
+    return len;
+}
+
 static enum node_completion look(const struct transaction *t)
 {
     const uint8_t *expected = memory_of(t->unit, t->buffer);
     const uint8_t *read = expected + t->buffer.len - t->len;
-    return memcmp(expected, read, t->len) == 0 ? NODE_OK : NODE_MISCOMPARE;
+    if (memcmp(expected, read, t->len) == 0) {
+        return NODE_OK;
+    }
+    if (t->request != NULL) {
+        t->request->miscompare_at = same_len(expected, read);
+    }
+    return NODE_MISCOMPARE;
 }
 
 // Between the halves its volume may have become somebody else's.

@@ -40,6 +40,8 @@ struct service_request {
     // Filled by the CTA, valid in transfer and complete.
     enum node_completion completion;
     uint32_t detail;           // for logs: what the device said, an errno mostly
+    uint32_t miscompare_at;    // NODE_MISCOMPARE: octets that are as expected before the first that
+                               // is not
     void *data;                // the buffer, in this process
     struct node_buffer buffer; // the same, in the pool; `len` is what was answered
 

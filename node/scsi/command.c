@@ -185,7 +185,7 @@ void task_execute(struct scsi_task *task, instant_ns now)
     task->command = scsi_command_find(task->cdb, true);
     task->status = SCSI_GOOD;
     task->fault = FAULT_NONE;
-    task->fails_by_naca = false;
+    task->fails_by_naca = task->has_information = false;
     task->whole_len = 0;
     task->done = 0;
     task->is_aborted = task->is_fetching = task->is_delivering = false;
@@ -231,6 +231,7 @@ static enum scsi_fault fault_of(const struct scsi_task *task)
                                                                             : faults[completion];
 }
 
+// SBC-3 section 5.2: of COMPARE AND WRITE the first octet that is not as expected is told.
 static void on_complete(void *ctx, struct service_request *service, instant_ns now)
 {
     struct scsi_task *task = LIST_ENTRY(service, struct scsi_task, service);
@@ -241,6 +242,8 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
     } else if (service->completion == NODE_RESERVED) {
         task_conflict(task, now);
     } else {
+        task->has_information = service->completion == NODE_MISCOMPARE;
+        task->information = service->miscompare_at;
         task_fail(task, fault_of(task), now);
     }
 }

@@ -114,7 +114,9 @@ struct scsi_task {
     enum scsi_status_code status;
     enum scsi_fault fault; // with SCSI_CHECK_CONDITION
     bool fails_by_naca;    // ... and it is that bit's
-    uint8_t *data;         // of fetch and deliver
+    bool has_information;  // ... and this is told with it
+    uint64_t information;
+    uint8_t *data; // of fetch and deliver
     uint32_t data_len;
     uint64_t whole_len; // octets that the command would move: beside in_max or out_max the residual
 

@@ -43,6 +43,7 @@ struct scsi_stage {
     unsigned held_count;
     unsigned fails_at, served; // the request that ends with `completion`; 0: none
     enum node_completion completion;
+    uint32_t miscompare_at;
     bool is_writing;              // between transfer and transferred of a write
     enum node_completion outcome; // of the last transfer
 
@@ -142,6 +143,7 @@ static void stage_transferred(void *cta, struct service_request *request,
             memcpy(at, stage->buffer + request->len, request->len);
         }
         request->completion = outcome == NODE_OK && !is_same ? NODE_MISCOMPARE : outcome;
+        request->miscompare_at = stage->miscompare_at;
         scsi_for_cta.complete(stage->target, request, now);
     } else if (request->operation == NODE_WRITE) {
         if (outcome == NODE_OK) {

@@ -74,8 +74,10 @@ static void a_compare_says_whether_the_range_has_it(void **state)
     struct service_request same = compare(BLOCK), other = compare(BLOCK), last = compare(BLOCK);
     assert_int_equal(outcome(rig, &same, 7, 0), NODE_OK);
     assert_int_equal(outcome(rig, &other, 8, 0), NODE_MISCOMPARE);
+    assert_int_equal(other.miscompare_at, 0);
     rig->volume[2 * BLOCK - 1] = 8;
     assert_int_equal(outcome(rig, &last, 7, 0), NODE_MISCOMPARE);
+    assert_int_equal(last.miscompare_at, BLOCK - 1);
     assert_int_equal(rig->volume[BLOCK], 7);
     assert_int_equal(cta_pool_taken_len(rig->cta), 0);
     rig_destroy(rig);

@@ -383,7 +383,10 @@ static void what_is_as_expected_is_changed_and_nothing_else(void **state)
     memcpy(stage->out, at_block(LAST - 1), 1024);
     expect_good(compare(LAST - 1, 2), 0, 2048, "compare and write 4094+2\n");
     expect_volume(LAST - 1, 2, stage->out + 1024);
+    stage->miscompare_at = 515;
     expect_fault(compare(LAST - 1, 2), 0, 2048, FAULT_MISCOMPARE);
+    assert_true(stage->task.has_information);
+    assert_int_equal(stage->task.information, 515);
     assert_string_equal(stage->trace, "compare and write 4094+2\n");
     expect_fault(compare(LAST, 2), 0, 2048, FAULT_LBA);
     expect_fault(compare(0, 2), 0, 2047, FAULT_CDB_FIELD);
