@@ -11,6 +11,12 @@
 #include "node/interface/volume.h"
 #include "node/scsi/device.h"
 
+// What initiators have changed of its mode pages; all zero: nothing.
+struct unit_mode {
+    bool is_write_through;
+    bool has_descriptor_sense;
+};
+
 // A volume as initiators see it.
 struct logical_unit {
     uint32_t volume;
@@ -18,6 +24,7 @@ struct logical_unit {
     uint64_t blocks;
     uint32_t block_len;
     uint32_t preferred; // octets
+    struct unit_mode mode;
     uint8_t uuid[VOLUME_UUID_LEN];
     char name[VOLUME_NAME_MAX];
     struct list_link nexuses;
@@ -102,6 +109,8 @@ void task_fetch(struct scsi_task *task, void *data, uint32_t len, instant_ns now
 void task_deliver(struct scsi_task *task, void *data, uint32_t len, instant_ns now);
 void task_submit(struct scsi_task *task, const struct task_way *way, enum node_operation operation,
                  unsigned flags, uint64_t lba, uint64_t blocks, instant_ns now);
+// Ends it when all that has been written is stable.
+void task_flush(struct scsi_task *task, instant_ns now);
 // The data in the buffer of the CTA have been taken, or put there.
 void task_transferred(struct scsi_task *task, enum node_completion outcome, instant_ns now);
 
@@ -150,5 +159,7 @@ void it_nexus_units_read(struct it_nexus *it);
 
 // ---- target.c
 
+// All initiators that use the unit but this one are to be told.
+void nexus_tell_others(const struct nexus *nexus, enum scsi_attention attention);
 // The first thing that the initiator is to be told, and is now.
 enum scsi_fault nexus_attention_take(struct nexus *nexus);

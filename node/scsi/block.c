@@ -89,7 +89,7 @@ static void succeed_stable(struct scsi_task *task, instant_ns now);
 static const struct task_way flush_way = {.on_done = task_succeed};
 static const struct task_way change_way = {.on_done = succeed_stable};
 
-static void flush(struct scsi_task *task, instant_ns now)
+void task_flush(struct scsi_task *task, instant_ns now)
 {
     if (unit_can(task->nexus->unit, VOLUME_CAN_FLUSH)) {
         task_submit(task, &flush_way, NODE_FLUSH, 0, 0, 0, now);
@@ -101,7 +101,7 @@ static void flush(struct scsi_task *task, instant_ns now)
 // Where the volume has no FUA of its own, a flush behind the command makes the same of it.
 static unsigned stable_flags(struct scsi_task *task)
 {
-    bool is_wished = has_flag(task, FUA);
+    bool is_wished = has_flag(task, FUA) || task->nexus->unit->mode.is_write_through;
     bool has_fua = unit_can(task->nexus->unit, VOLUME_CAN_FUA);
     task->flushes_behind = is_wished && !has_fua;
     return is_wished && has_fua ? NODE_FUA : 0;
@@ -110,7 +110,7 @@ static unsigned stable_flags(struct scsi_task *task)
 static void succeed_stable(struct scsi_task *task, instant_ns now)
 {
     if (task->flushes_behind) {
-        flush(task, now);
+        task_flush(task, now);
     } else {
         task_succeed(task, now);
     }
@@ -119,7 +119,7 @@ static void succeed_stable(struct scsi_task *task, instant_ns now)
 void execute_flush(struct scsi_task *task, instant_ns now)
 {
     if (range_take(task, now)) {
-        flush(task, now);
+        task_flush(task, now);
     }
 }
 
@@ -129,7 +129,7 @@ void execute_start_stop(struct scsi_task *task, instant_ns now)
     bool is_start = (task->cdb[4] & 1) != 0, has_flush = (task->cdb[4] & 4) == 0;
     bool has_condition = (task->cdb[4] & 0xf0) != 0;
     if (!is_start && has_flush && !has_condition) {
-        flush(task, now);
+        task_flush(task, now);
     } else {
         task_succeed(task, now);
     }
@@ -356,7 +356,7 @@ static const struct task_way same_way = {.on_transfer = same_on_transfer, .on_do
 static void same_next(struct scsi_task *task, instant_ns now)
 {
     if (task->done == task->blocks || task->is_aborted) {
-        task_succeed(task, now);
+        succeed_stable(task, now);
     } else {
         task_submit(task, &same_way, NODE_WRITE, 0, task->lba + task->done, chunk_blocks(task),
                     now);
@@ -388,6 +388,7 @@ void execute_write_same(struct scsi_task *task, instant_ns now)
         return;
     }
     task->blocks = task->blocks > 0 ? task->blocks : task->nexus->unit->blocks - task->lba;
+    task->flushes_behind = task->nexus->unit->mode.is_write_through;
     if (has_flag(task, ANCHOR) || task->blocks > SCSI_WRITE_SAME_BLOCKS_MAX ||
         (!has_no_data && task->out_max != block_len)) {
         task_fail(task, FAULT_CDB_FIELD, now);

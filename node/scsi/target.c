@@ -87,6 +87,15 @@ static void unit_tell(struct logical_unit *unit, enum scsi_attention attention)
     }
 }
 
+void nexus_tell_others(const struct nexus *nexus, enum scsi_attention attention)
+{
+    struct list_link *all = &nexus->unit->nexuses;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        struct nexus *other = LIST_ENTRY(l, struct nexus, link);
+        other->attentions |= other != nexus ? 1U << attention : 0;
+    }
+}
+
 static void unit_compare(struct logical_unit *unit, const struct resource *row)
 {
     struct logical_unit before = *unit;
@@ -177,6 +186,7 @@ void nexus_reset_unit(struct nexus *nexus, instant_ns now)
     }
     const struct scsi_target_parts *parts = &nexus->it->target->parts;
     parts->cta->unclaim(parts->cta_ctx, nexus->connection, true);
+    unit->mode = (struct unit_mode){0};
     unit_tell(unit, SCSI_ATTENTION_RESET);
 }
 

@@ -65,13 +65,14 @@ void task_conflict(struct scsi_task *task, instant_ns now)
 
 uint32_t task_sense_emit(const struct scsi_task *task, uint8_t *ret)
 {
+    const struct logical_unit *unit = task->nexus->unit;
     struct scsi_sense sense = {.fault = task->fault,
                                .has_information = task->has_information,
                                .information = task->information,
                                .has_field = task->fails_by_naca,
                                .field = (uint8_t)(scsi_cdb_len(task->cdb[0]) - 1),
                                .bit = SCSI_NACA_BIT};
-    return scsi_sense_emit(ret, &sense, false);
+    return scsi_sense_emit(ret, &sense, unit != NULL && unit->mode.has_descriptor_sense);
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */

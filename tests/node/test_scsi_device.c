@@ -320,13 +320,17 @@ static void mode_pages_are_told_with_and_without_descriptors(void **state)
                 0, EXCEPTIONS);
     EXPECT_DATA(CDB(0x5a, 0x10, 0x0a, [8] = 255), 0, 34, 0, 0x10, 1, 0, 0, 16, 0, 0, 0, 0, 0, 0,
                 0x10, 0, 0, 0, 0, 0, 0, 0, 2, 0, CONTROL);
-    EXPECT_DATA(CDB(0x1a, 8, 0x4a, [4] = 255), 15, 0, 0x10, 0, 0x0a, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-                0);                                                      // nothing can be changed
+    // What can be changed: the format of sense data, the cache.
+    EXPECT_DATA(CDB(0x1a, 8, 0x4a, [4] = 255), 15, 0, 0x10, 0, 0x0a, 10, 4, 0, 0, 0, 0, 0, 0, 0, 0,
+                0);
+    EXPECT_DATA(CDB(0x1a, 8, 0x48, [4] = 255), 23, 0, 0x10, 0, CACHING);
+    EXPECT_DATA(CDB(0x1a, 8, 0x5c, [4] = 255), 15, 0, 0x10, 0, 0x1c, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                0);
     EXPECT_DATA(CDB(0x1a, 8, 0x8a, [4] = 255), 15, 0, 0x10, 0, CONTROL); // the default
     EXPECT_DATA(CDB(0x1a, 8, 0x0a, [4] = 4), 15, 0, 0x10, 0);
     expect_fault(CDB(0x1a, 8, 0xca, [4] = 255), 255, 0, FAULT_SAVING);
     expect_fault(CDB(0x1a, 8, 0x0a, 1, 255), 255, 0, FAULT_CDB_FIELD);
-    expect_fault(CDB(0x1a, 8, 0x0a, 255, 255), 255, 0, FAULT_CDB_FIELD);
+    EXPECT_DATA(CDB(0x1a, 8, 0x0a, 255, 255), 15, 0, 0x10, 0, CONTROL); // all there are of it
     expect_fault(CDB(0x1a, 8, 0x01, 0, 255), 255, 0, FAULT_CDB_FIELD);
 }
 
@@ -394,12 +398,119 @@ static void mode_select_refuses_what_it_cannot_read(void **state)
     expect_good(CDB(0x55, 0x10, [8] = 8), 0, 8, "");
     expect_fault(CDB(0x55, 0x10, [8] = 7), 0, 7, FAULT_LIST_LENGTH);
     stage->out[3] = 8; // a descriptor
-    expect_good(CDB(0x15, 0x10, [4] = 12), 0, 12, "");
     expect_fault(CDB(0x15, 0x10, [4] = 11), 0, 11, FAULT_LIST_LENGTH);
     stage->out[3] = 0;
     stage->out[7] = 8;
-    expect_good(CDB(0x55, 0x10, [8] = 16), 0, 16, "");
     expect_fault(CDB(0x55, 0x10, [8] = 15), 0, 15, FAULT_LIST_LENGTH);
+}
+
+// A block descriptor in what the initiator has: of so many octets, blocks, and octets of a block.
+static enum scsi_fault describe(uint32_t len, uint64_t blocks, uint32_t block_len)
+{
+    const bool is_long = len == 16;
+    const uint8_t cdb[SCSI_CDB_LEN] = {0x55, 0x10, [8] = (uint8_t)(8 + len)};
+    memset(stage->out, 0, 64);
+    stage->out[4] = is_long;
+    stage->out[7] = (uint8_t)len;
+    if (is_long) {
+        put_be64(stage->out + 8, blocks);
+        put_be32(stage->out + 20, block_len);
+    } else {
+        put_be32(stage->out + 8, (uint32_t)blocks);
+        put_be24(stage->out + 13, block_len);
+    }
+    stage_run(cdb, 0, 8 + len);
+    return stage->task.fault;
+}
+
+static void mode_select_changes_neither_size_nor_block_length(void **state)
+{
+    for (uint32_t len = 8; len <= 16; len += 8) {
+        const uint64_t all = len == 16 ? UINT64_MAX : UINT32_MAX;
+        assert_int_equal(describe(len, STAGE_BLOCKS, 512), FAULT_NONE);
+        assert_int_equal(describe(len, 0, 512), FAULT_NONE);
+        assert_int_equal(describe(len, all, 512), FAULT_NONE);
+        assert_int_equal(describe(len, STAGE_BLOCKS - 1, 512), FAULT_LIST_FIELD);
+        assert_int_equal(describe(len, STAGE_BLOCKS, 4096), FAULT_LIST_FIELD);
+        assert_int_equal(describe(len, STAGE_BLOCKS, 0), FAULT_LIST_FIELD);
+    }
+    assert_int_equal(describe(4, 0, 512), FAULT_LIST_FIELD);
+    assert_int_equal(describe(24, 0, 512), FAULT_LIST_FIELD);
+}
+
+static void select_page(const uint8_t *page, uint32_t len, const char *trace)
+{
+    const uint8_t cdb[SCSI_CDB_LEN] = {0x15, 0x10, [4] = (uint8_t)(4 + len)};
+    memset(stage->out, 0, 4);
+    memcpy(stage->out + 4, page, len);
+    expect_good(cdb, 0, 4 + len, trace);
+}
+
+static void sense_data_are_told_as_descriptors_if_wished(void **state)
+{
+    uint8_t page[] = {CONTROL}, sense[SCSI_SENSE_EMIT_MAX];
+    page[2] = 4;
+    select_page(page, sizeof page, "");
+    EXPECT_DATA(CDB(0x1a, 8, 0x0a, [4] = 255), 15, 0, 0x10, 0, 0x0a, 10, 4, 0x10, 0, 0, 0, 0, 255,
+                255, 0, 0);
+    EXPECT_DATA(CDB(0x1a, 8, 0x8a, [4] = 255), 15, 0, 0x10, 0, CONTROL); // the default
+    assert_int_equal(stage->nexuses[0].attentions, 0);
+    assert_int_equal(stage->nexuses[1].attentions, 1U << SCSI_ATTENTION_MODE);
+    stage->nexuses[1].attentions = 0;
+    select_page(page, sizeof page, ""); // as it is
+    assert_int_equal(stage->nexuses[1].attentions, 0);
+    expect_fault(CDB(0xff), 0, 0, FAULT_OPCODE);
+    assert_int_equal(task_sense_emit(&stage->task, sense), 8);
+    assert_memory_equal(sense, ((const uint8_t[]){0x72, 5, 0x20, 0}), 4);
+    EXPECT_DATA(CDB(0x03, 0, [4] = 3), 0x70, 0, 0); // which says itself in which format
+    nexus_reset_unit(&stage->nexuses[1], 0);
+    expect_fault(CDB(0x00), 0, 0, FAULT_RESET);
+    EXPECT_DATA(CDB(0x1a, 8, 0x0a, [4] = 255), 15, 0, 0x10, 0, CONTROL);
+}
+
+static void without_the_cache_all_writes_are_stable(void **state)
+{
+    uint8_t page[] = {CACHING};
+    page[2] = 0;
+    select_page(page, sizeof page, "flush 0+0\n");
+    assert_int_equal(stage->nexuses[1].attentions, 1U << SCSI_ATTENTION_MODE);
+    EXPECT_DATA(CDB(0x1a, 8, 0x08, [4] = 255), 23, 0, 0x10, 0, 0x08, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                0, 0, 0, 0, 0, 0, 0, 0, 0);
+    expect_good(CDB(0x2a, [8] = 1), 0, 512, "write 0+1 fua\n");
+    expect_good(CDB(0x0a, [4] = 1), 0, 512, "write 0+1 fua\n");
+    expect_good(CDB(0x41, [8] = 2), 0, 512, "write 0+2\nflush 0+0\n");
+    stage_become(STAGE_ALL & ~VOLUME_CAN_FUA);
+    expect_good(CDB(0x2a, [8] = 1), 0, 512, "write 0+1\nflush 0+0\n");
+    page[2] = 4;
+    select_page(page, sizeof page, "");
+    expect_good(CDB(0x2a, [8] = 1), 0, 512, "write 0+1\n");
+}
+
+// A wrong page behind a right one: none of it holds.
+static void a_list_holds_as_a_whole(void **state)
+{
+    uint8_t list[4 + 24] = {0, 0, 0, 0, CONTROL, EXCEPTIONS};
+    list[4 + 2] = 4;
+    list[4 + 12 + 3] = 1;
+    memcpy(stage->out, list, sizeof list);
+    expect_fault(CDB(0x15, 0x10, [4] = sizeof list), 0, sizeof list, FAULT_LIST_FIELD);
+    EXPECT_DATA(CDB(0x1a, 8, 0x0a, [4] = 255), 15, 0, 0x10, 0, CONTROL);
+    list[4] |= 0x40; // of a subpage, which there is none of
+    list[4 + 12 + 3] = 0;
+    memcpy(stage->out, list, sizeof list);
+    expect_fault(CDB(0x15, 0x10, [4] = sizeof list), 0, sizeof list, FAULT_LIST_FIELD);
+}
+
+static void a_volume_without_a_cache_has_none_to_be_turned_on(void **state)
+{
+    uint8_t page[] = {CACHING};
+    stage_become(STAGE_ALL & ~VOLUME_CAN_FLUSH);
+    expect_select(page, sizeof page, FAULT_LIST_FIELD);
+    page[2] = 0;
+    expect_select(page, sizeof page, FAULT_NONE);
+    assert_int_equal(stage->nexuses[1].attentions, 0);
+    stage_become(STAGE_ALL);
+    expect_good(CDB(0x2a, [8] = 1), 0, 512, "write 0+1\n");
 }
 
 int main(void)
@@ -421,6 +532,11 @@ int main(void)
         STAGE_TEST(mode_pages_follow_the_volume),
         STAGE_TEST(mode_select_takes_what_is_so_already),
         STAGE_TEST(mode_select_refuses_what_it_cannot_read),
+        STAGE_TEST(mode_select_changes_neither_size_nor_block_length),
+        STAGE_TEST(sense_data_are_told_as_descriptors_if_wished),
+        STAGE_TEST(without_the_cache_all_writes_are_stable),
+        STAGE_TEST(a_list_holds_as_a_whole),
+        STAGE_TEST(a_volume_without_a_cache_has_none_to_be_turned_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void each_fault_has_the_sense_data_of_spc_4(void **state)
 {
     assert_int_equal(sizeof failures / sizeof failures[0], FAULT_COUNT);
     for (unsigned i = 0; i < FAULT_COUNT; i++) {
-        const struct scsi_task task = {.fault = failures[i].fault};
+        const struct scsi_task task = {.nexus = &stage->nexuses[0], .fault = failures[i].fault};
         const uint8_t fixed[SCSI_SENSE_FIXED_LEN] = {
             0x70, [2] = failures[i].key, [7] = 10, [12] = failures[i].asc, failures[i].ascq};
         uint8_t sense[SCSI_SENSE_EMIT_MAX];
