@@ -26,7 +26,10 @@ void iscsi_task_leave_place(struct iscsi_task *task)
 
 void iscsi_put_residual(const struct iscsi_task *task, uint8_t *head, unsigned offset)
 {
-    uint64_t whole = task->scsi.whole_len, expected = task->expected_len;
+    bool has_failed =
+        task->scsi.status != SCSI_GOOD; // what it would have moved is beside the point
+    uint64_t whole = has_failed ? task->scsi.moved_len : task->scsi.whole_len;
+    uint64_t expected = task->expected_len;
     if (whole < expected) {
         head[ISCSI_OFF_FLAGS] |= ISCSI_UNDERFLOW;
         put_be32(head + offset, (uint32_t)(expected - whole));
@@ -46,9 +49,7 @@ void iscsi_form_response(struct iscsi_task *task)
     head[ISCSI_RSP_OFF_STATUS] = (uint8_t)task->scsi.status;
     iscsi_task_leave_place(task);
     iscsi_put_numbers(task->connection, head, true);
-    if (task->scsi.status == SCSI_GOOD) {
-        iscsi_put_residual(task, head, ISCSI_RSP_OFF_RESIDUAL);
-    }
+    iscsi_put_residual(task, head, ISCSI_RSP_OFF_RESIDUAL);
     task->out.data = task->sense;
     task->out.data_len = 0;
     if (has_sense) {

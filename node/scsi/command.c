@@ -186,7 +186,7 @@ void task_execute(struct scsi_task *task, instant_ns now)
     task->status = SCSI_GOOD;
     task->fault = FAULT_NONE;
     task->fails_by_naca = task->has_information = false;
-    task->whole_len = 0;
+    task->whole_len = task->moved_len = 0;
     task->done = 0;
     task->is_aborted = task->is_fetching = task->is_delivering = false;
     task->flushes_behind = false;

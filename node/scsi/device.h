@@ -119,6 +119,7 @@ struct scsi_task {
     uint8_t *data; // of fetch and deliver
     uint32_t data_len;
     uint64_t whole_len; // octets that the command would move: beside in_max or out_max the residual
+    uint64_t moved_len; // of what the initiator has; beside that the residual of one that fails
 
     // The device's.
     struct service_request service;

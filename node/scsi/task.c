@@ -103,6 +103,7 @@ void task_fetched(struct scsi_task *task, bool is_there, instant_ns now)
     CHECK(task->is_fetching);
     task->is_fetching = false;
     is_there &= !task->is_aborted;
+    task->moved_len += is_there ? task->data_len : 0;
     if (task->on_fetched == NULL) {
         task_transferred(task, is_there ? NODE_OK : NODE_TRANSFER, now); // it completes
     } else if (is_there) {

@@ -198,22 +198,32 @@ static inline void command(uint8_t opcode, uint8_t flags, uint32_t block, uint16
 
 enum { READ_10 = 0x28, WRITE_10 = 0x2a, READ_FLAGS = 0xc0, WRITE_FLAGS = 0xa0 };
 
-static inline void hear_response(uint32_t of, enum scsi_status_code status, uint8_t flags,
-                                 uint32_t residual)
+static inline void hear_status(uint32_t of, enum scsi_status_code status)
 {
     take(ISCSI_SCSI_RESPONSE);
     assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), of);
     assert_int_equal(pdu.head[ISCSI_RSP_OFF_RESPONSE], 0);
     assert_int_equal(pdu.head[ISCSI_RSP_OFF_STATUS], status);
+    expect_numbers(true);
+}
+
+static inline void expect_residual(uint8_t flags, uint32_t residual)
+{
     assert_int_equal(pdu.head[1], ISCSI_FINAL | flags);
     assert_int_equal(get_be32(pdu.head + ISCSI_RSP_OFF_RESIDUAL), residual);
-    expect_numbers(true);
+}
+
+static inline void hear_response(uint32_t of, enum scsi_status_code status, uint8_t flags,
+                                 uint32_t residual)
+{
+    hear_status(of, status);
+    expect_residual(flags, residual);
 }
 
 // ... a check condition with this sense: key, code and qualifier.
 static inline void hear_sense(uint32_t of, uint32_t sense)
 {
-    hear_response(of, SCSI_CHECK_CONDITION, 0, 0);
+    hear_status(of, SCSI_CHECK_CONDITION);
     assert_int_equal(get_be16(pdu.data), 18);
     assert_int_equal(pdu.data_len, 20);
     assert_int_equal((uint32_t)pdu.data[4] << 16 | get_be16(pdu.data + 14), sense);

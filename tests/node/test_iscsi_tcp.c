@@ -84,6 +84,31 @@ static void give(uint32_t tag, uint32_t datasn, uint32_t offset, const uint8_t *
     put_spoilt(head, octets + offset, len, spoilt);
 }
 
+static void what_did_not_move_is_told_beside_a_failure(void **state)
+{
+    enum { BEYOND = STAGE_LEN / BLOCK };
+    uint8_t octets[2 * BLOCK] = {1};
+    OPEN("");
+    ready();
+    command(READ_10, READ_FLAGS, BEYOND, 2, 2 * BLOCK, NULL, 0);
+    hear_sense(itt, 0x052100);
+    expect_residual(ISCSI_UNDERFLOW, 2 * BLOCK);
+    command(WRITE_10, WRITE_FLAGS, BEYOND, 2, 2 * BLOCK, octets, 2 * BLOCK); // none was taken
+    hear_sense(itt, 0x052100);
+    expect_residual(ISCSI_UNDERFLOW, 2 * BLOCK);
+    stage->completion = NODE_MEDIA;
+    stage->fails_late = true;
+    command(WRITE_10, WRITE_FLAGS, 0, 2, 2 * BLOCK, octets, 2 * BLOCK); // all was
+    hear_sense(itt, 0x030c00);
+    expect_residual(0, 0);
+    command(WRITE_10, WRITE_FLAGS, 0, 1, 2 * BLOCK, octets, 2 * BLOCK); // what it writes
+    hear_sense(itt, 0x030c00);
+    expect_residual(ISCSI_UNDERFLOW, BLOCK);
+    stage->completion = NODE_RETRY;
+    command(READ_10, READ_FLAGS, 0, 1, BLOCK, NULL, 0);
+    hear_response(itt, SCSI_BUSY, ISCSI_UNDERFLOW, BLOCK);
+}
+
 static void writes_are_asked_for_burst_by_burst(void **state)
 {
     uint8_t octets[20480];
@@ -413,6 +438,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_cut_as_agreed),
         TEST(what_is_less_or_more_than_expected_is_told),
+        TEST(what_did_not_move_is_told_beside_a_failure),
         TEST(writes_are_asked_for_burst_by_burst),
         TEST(data_come_with_the_command_and_behind_it),
         TEST(digests_are_made_and_looked_at),
