@@ -38,7 +38,9 @@ struct scsi_target {
     struct scsi_device_counters counters;
 };
 
-enum { SCSI_RESERVE_6 = 0x16, SCSI_RELEASE_6 = 0x17 };
+enum { SCSI_RESERVE_6 = 0x16, SCSI_RELEASE_6 = 0x17, SCSI_START_STOP_UNIT = 0x1b };
+// Octet 4 of START STOP UNIT.
+enum { SCSI_START = 1 << 0, SCSI_NO_FLUSH = 1 << 2, SCSI_POWER_CONDITION = 0xf0 };
 enum { SCSI_NO_ACTION = 0xff, SCSI_ACTION_MASK = 0x1f };
 enum { SCSI_NACA_BIT = 2 }; // of the control octet, the last one of a CDB
 

@@ -126,9 +126,7 @@ void execute_flush(struct scsi_task *task, instant_ns now)
 // STOP makes all of it stable (SBC-3 section 5.20); a volume has nothing to stop.
 void execute_start_stop(struct scsi_task *task, instant_ns now)
 {
-    bool is_start = (task->cdb[4] & 1) != 0, has_flush = (task->cdb[4] & 4) == 0;
-    bool has_condition = (task->cdb[4] & 0xf0) != 0;
-    if (!is_start && has_flush && !has_condition) {
+    if ((task->cdb[4] & (SCSI_START | SCSI_NO_FLUSH | SCSI_POWER_CONDITION)) == 0) {
         task_flush(task, now);
     } else {
         task_succeed(task, now);

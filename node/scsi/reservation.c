@@ -44,6 +44,14 @@ static const struct reservation *reservation_of(const struct nexus *nexus)
 
 /* ---- may it be used? ------------------------------------------------------------------------- */
 
+// What it needs; to start a unit is no use of it (SBC-3 table 5).
+static enum scsi_needs needs_of(const struct scsi_task *task)
+{
+    bool is_start = task->cdb[0] == SCSI_START_STOP_UNIT && (task->cdb[4] & SCSI_START) != 0 &&
+                    (task->cdb[4] & SCSI_POWER_CONDITION) == 0;
+    return is_start ? NEEDS_UNIT : task->command->needs;
+}
+
 bool reservation_conflicts(const struct scsi_task *task)
 {
     const struct nexus *nexus = task->nexus;
@@ -51,7 +59,7 @@ bool reservation_conflicts(const struct scsi_task *task)
         return false;
     }
     const struct reservation *r = reservation_of(nexus);
-    enum scsi_needs needs = task->command->needs;
+    enum scsi_needs needs = needs_of(task);
     if (r->claimed_by != 0 && r->claimed_by != nexus->connection) {
         return needs > NEEDS_NOTHING && task->cdb[0] != SCSI_RELEASE_6;
     }

@@ -430,6 +430,15 @@ static void reservations_keep_others_from_what_they_are_of(void **state)
     }
 }
 
+// SBC-3 table 5: that alone, without a power condition.
+static void a_unit_that_others_reserve_may_be_started(void **state)
+{
+    reservation_become(EXCLUSIVE_ACCESS, "nqn.other");
+    assert_int_equal(stage_run(CDB(0x1b, [4] = 1), 0, 0), SCSI_GOOD);
+    assert_int_equal(stage_run(CDB(0x1b, [4] = 0), 0, 0), SCSI_RESERVATION_CONFLICT);
+    assert_int_equal(stage_run(CDB(0x1b, [4] = 0x11), 0, 0), SCSI_RESERVATION_CONFLICT);
+}
+
 static void who_claims_the_unit_has_it_alone(void **state)
 {
     struct scsi_task task;
@@ -528,6 +537,7 @@ int main(void)
         STAGE_TEST(what_is_wished_is_handed_on),
         STAGE_TEST(each_outcome_has_its_status),
         STAGE_TEST(reservations_keep_others_from_what_they_are_of),
+        STAGE_TEST(a_unit_that_others_reserve_may_be_started),
         STAGE_TEST(who_claims_the_unit_has_it_alone),
         STAGE_TEST(a_number_is_read_by_either_address_method_and_written_by_the_shorter),
         STAGE_TEST(a_unit_that_comes_or_goes_is_told_to_the_others_of_its_session),
