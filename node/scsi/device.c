@@ -33,7 +33,12 @@ void execute_request_sense(struct scsi_task *task, instant_ns now)
 
 /* ---- READ CAPACITY --------------------------------------------------------------------------- */
 
-enum { CAPACITY_10_LEN = 8, CAPACITY_16_LEN = 32, CAPACITY_MANAGED = 1 << 7 };
+enum {
+    CAPACITY_10_LEN = 8,
+    CAPACITY_16_LEN = 32,
+    CAPACITY_MANAGED = 1 << 7,
+    PHYSICAL_MAX = 4096, // octets
+};
 
 // SBC-3 section 5.15
 void execute_read_capacity_10(struct scsi_task *task, instant_ns now)
@@ -48,6 +53,18 @@ void execute_read_capacity_10(struct scsi_task *task, instant_ns now)
     task_deliver_scratch(task, CAPACITY_10_LEN, CAPACITY_10_LEN, now);
 }
 
+// How many blocks are one physical block, as an exponent of 2: those of a size that the volume is
+// served best by, up to the sector of disks.
+static uint8_t physical_exponent(const struct logical_unit *unit)
+{
+    uint32_t physical = unit->preferred < PHYSICAL_MAX ? unit->preferred : PHYSICAL_MAX;
+    uint8_t exponent = 0;
+    while (unit->block_len << (exponent + 1) <= physical) {
+        exponent++;
+    }
+    return exponent;
+}
+
 // SBC-3 section 5.16: octet 14 tells of logical block provisioning management
 void execute_read_capacity_16(struct scsi_task *task, instant_ns now)
 {
@@ -57,6 +74,7 @@ void execute_read_capacity_16(struct scsi_task *task, instant_ns now)
     }
     put_be64(task->scratch, unit->blocks > 0 ? unit->blocks - 1 : 0);
     put_be32(task->scratch + 8, unit->block_len);
+    task->scratch[13] = physical_exponent(unit);
     task->scratch[14] = unit_can(unit, VOLUME_CAN_TRIM) ? CAPACITY_MANAGED : 0;
     task_deliver_scratch(task, CAPACITY_16_LEN, get_be32(task->cdb + 10), now);
 }

@@ -287,12 +287,29 @@ static void its_size_is_told_in_both_lengths(void **state)
         assert_int_equal(stage->in_len, 32);
         assert_int_equal(get_be64(stage->in), rows[i].last_16);
         assert_int_equal(get_be32(stage->in + 8), STAGE_BLOCK_LEN);
+        assert_int_equal(stage->in[13], 3); // a physical block is 8 of them
         assert_int_equal(stage->in[14], 0x80);
     }
     stage_become(VOLUME_CAN_WRITE);
     expect_good(CDB(0x9e, 0x10, [13] = 15), 255, 0, "");
     assert_int_equal(stage->in_len, 15);
     assert_int_equal(stage->in[14], 0);
+}
+
+static void physical_blocks_are_those_that_are_served_best(void **state)
+{
+    static const struct {
+        uint32_t block_size, preferred;
+        uint8_t exponent;
+    } rows[] = {{512, 512, 0},     {512, 0, 0},      {512, 2048, 2},
+                {512, 1 << 22, 3}, {4096, 65536, 0}, {512, 3000, 2}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        stage->row.profile.block_size = rows[i].block_size;
+        stage->row.profile.preferred = rows[i].preferred;
+        stage_become(STAGE_ALL);
+        expect_good(CDB(0x9e, 0x10, [13] = 255), 255, 0, "");
+        assert_int_equal(stage->in[13], rows[i].exponent);
+    }
 }
 
 static void it_has_one_unit(void **state)
@@ -527,6 +544,7 @@ int main(void)
         STAGE_TEST(pages_tell_who_it_is),
         STAGE_TEST(pages_tell_what_it_can),
         STAGE_TEST(its_size_is_told_in_both_lengths),
+        STAGE_TEST(physical_blocks_are_those_that_are_served_best),
         STAGE_TEST(it_has_one_unit),
         STAGE_TEST(mode_pages_are_told_with_and_without_descriptors),
         STAGE_TEST(mode_pages_follow_the_volume),
