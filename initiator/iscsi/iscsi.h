@@ -33,7 +33,8 @@ struct iscsi_initiator_attr {
 
 enum iscsi_direction { ISCSI_NO_DATA, ISCSI_FROM_TARGET, ISCSI_TO_TARGET };
 
-// A command and its answer. From submit until on_end it and its data are the initiator's.
+// A command and its answer. From submit until on_end it and its data are the initiator's. Data from
+// the target that it does not write are zeroes, whatever it answers.
 struct iscsi_request {
     uint8_t cdb[SCSI_CDB_LEN];
     enum iscsi_direction direction;

@@ -292,6 +292,9 @@ static int command_send(struct iscsi_initiator *initiator, struct iscsi_slot *sl
     iscsi_session_command_emit(&initiator->session, pdu, slot->tag, request->cdb,
                                has_data ? flags[request->direction] : 0,
                                has_data ? request->data_len : 0);
+    if (has_data && request->direction == ISCSI_FROM_TARGET) {
+        memset(request->data, 0, request->data_len); // nobody says which octets have come
+    }
     if (has_data) {
         return command_lend(initiator, slot, pdu);
     }

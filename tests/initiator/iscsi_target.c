@@ -170,7 +170,7 @@ static void command(struct iscsi_target *t, const struct ibv_wc *wc, const uint8
     if (t->wish.silent_after != 0 && t->counters.commands > t->wish.silent_after) {
         return;
     }
-    if (has_data && !t->wish.closes_another) {
+    if (has_data && !t->wish.closes_another && !t->wish.moves_nothing) {
         move(t, pdu, stag);
     }
     if (t->wish.pings) {

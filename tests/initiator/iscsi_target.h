@@ -18,6 +18,7 @@ struct iscsi_target_wish {
     uint8_t response;      // of every answer
     uint8_t status;        // likewise, with sense data of one octet 0x70
     unsigned silent_after; // commands; then it says nothing more; 0: never
+    bool moves_nothing;    // answers without having read or written
     bool closes_another;   // of two commands the second's answer closes the first's memory
     bool leaves_open;      // answers without closing
     bool ends;             // says so in an asynchronous message at the first command

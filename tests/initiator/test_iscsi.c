@@ -333,6 +333,22 @@ static void an_answer_that_closes_nothing_is_made_up_for(void **state)
     end(&s);
 }
 
+// What stood in the memory is nobody's business.
+static void data_that_do_not_come_are_zeroes(void **state)
+{
+    const struct iscsi_target_wish wish = {.moves_nothing = true};
+    struct iscsi_request request;
+    struct scene s;
+    begin_well(&s, &wish);
+    move(&s, &request, false, s.data, LEN);
+    assert_int_equal(request.status, 0);
+    assert_int_equal(request.residual, 0);
+    for (unsigned i = 0; i < LEN; i++) {
+        assert_int_equal(s.data[i], 0);
+    }
+    end(&s);
+}
+
 static void an_answer_to_no_command_ends_none(void **state)
 {
     const struct iscsi_target_wish wish = {.wrong_tag = 1 << 8};
@@ -421,6 +437,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_target_without_the_key_is_refused),
         cmocka_unit_test(a_login_that_is_refused_says_why),
         cmocka_unit_test(an_answer_that_closes_nothing_is_made_up_for),
+        cmocka_unit_test(data_that_do_not_come_are_zeroes),
         cmocka_unit_test(an_answer_to_no_command_ends_none),
         cmocka_unit_test(who_closes_anothers_memory_ends_the_connection),
         cmocka_unit_test(who_writes_too_much_reaches_nothing_else),
