@@ -45,6 +45,7 @@ struct iscsi_initiator {
 
     int epoll_fd; // the channels' descriptors, and the RNIC's while it is driven from here
     int drive_fd; // -1: the RNIC's own thread drives it
+    int rest_fd;  // readable when a poll has left something for the next
     struct weft_drive_calls drive;
     struct addrinfo *found, *next; // addresses: all, and what is tried when this one fails
     struct rdma_event_channel *channel;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,7 +17,12 @@
 #include "initiator/iscsi/session.h"
 #include "node/format/iscsi_pdu.h"
 
-enum { READY_COUNT = 4, LOGOUT_TURN_MS = 50 };
+enum {
+    READY_COUNT = 4,
+    LOGOUT_TURN_MS = 50,
+    POLL_PASSES_MAX = 64,       // of one poll: a target that never ceases
+    POLL_COMPLETIONS_MAX = 128, // does not keep who calls it from all else
+};
 
 static const duration_ns logout_for_ns = 2 * NS_PER_S;
 
@@ -83,7 +89,9 @@ struct iscsi_initiator *iscsi_initiator_begin(const struct iscsi_initiator_attr 
     list_init(&initiator->free);
     initiator->drive_fd = -1;
     initiator->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (initiator->epoll_fd < 0 || attr_take(initiator, attr, ret_why) != 0 ||
+    initiator->rest_fd = eventfd(0, EFD_CLOEXEC);
+    if (initiator->epoll_fd < 0 || initiator->rest_fd < 0 ||
+        !iscsi_watch(initiator, initiator->rest_fd) || attr_take(initiator, attr, ret_why) != 0 ||
         slots_take(initiator) != 0 || iscsi_connect_begin(initiator, ret_why) != 0) {
         iscsi_initiator_end(initiator);
         return NULL;
@@ -97,6 +105,9 @@ void iscsi_initiator_end(struct iscsi_initiator *initiator)
         initiator->drive.end(initiator->completions);
     }
     iscsi_connect_end(initiator);
+    if (initiator->rest_fd >= 0) {
+        close(initiator->rest_fd);
+    }
     if (initiator->epoll_fd >= 0) {
         close(initiator->epoll_fd);
     }
@@ -149,6 +160,9 @@ static void look(struct iscsi_initiator *initiator)
     for (int i = 0; i < count && initiator->state != ISCSI_INITIATOR_LOST; i++) {
         if (events[i].data.fd == initiator->drive_fd) {
             drive(initiator);
+        } else if (events[i].data.fd == initiator->rest_fd) {
+            eventfd_t rest;
+            eventfd_read(initiator->rest_fd, &rest);
         } else if (events[i].data.fd == initiator->channel->fd) {
             iscsi_connect_events(initiator);
         } else if (initiator->completions != NULL) {
@@ -174,17 +188,30 @@ static bool may_wait(struct iscsi_initiator *initiator)
     return false;
 }
 
+// All that have come, or so many; then it is asked again for the rest.
+static void completions_take(struct iscsi_initiator *initiator)
+{
+    unsigned passes = 0, taken = 0;
+    while (initiator->state != ISCSI_INITIATOR_LOST && initiator->cq != NULL) {
+        if (passes++ == POLL_PASSES_MAX || taken >= POLL_COMPLETIONS_MAX) {
+            eventfd_write(initiator->rest_fd, 1);
+            return;
+        }
+        unsigned count = iscsi_queue_poll(initiator);
+        taken += count;
+        if (count == 0 && may_wait(initiator)) {
+            return;
+        }
+    }
+}
+
 enum iscsi_initiator_state iscsi_initiator_poll(struct iscsi_initiator *initiator, bool looks)
 {
     bool was_ready = initiator->state == ISCSI_INITIATOR_READY;
     if (looks && initiator->state != ISCSI_INITIATOR_LOST) {
         look(initiator);
     }
-    while (initiator->state != ISCSI_INITIATOR_LOST && initiator->cq != NULL) {
-        if (iscsi_queue_poll(initiator) == 0 && may_wait(initiator)) {
-            break;
-        }
-    }
+    completions_take(initiator);
     if (!was_ready && initiator->state == ISCSI_INITIATOR_READY) {
         drive_begin(initiator);
     }

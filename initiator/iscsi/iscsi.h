@@ -76,7 +76,8 @@ void iscsi_initiator_log_out(struct iscsi_initiator *initiator);
 
 // Readable when poll has something to do.
 int iscsi_initiator_fd(const struct iscsi_initiator *initiator);
-// Takes what has come; `looks`: at the descriptors too. Requests end in here.
+// Takes what has come, or so much of it that a target that never ceases cannot hold the caller; the
+// descriptor is readable then. `looks`: at the descriptors too. Requests end in here.
 enum iscsi_initiator_state iscsi_initiator_poll(struct iscsi_initiator *initiator, bool looks);
 enum iscsi_initiator_state iscsi_initiator_state(const struct iscsi_initiator *initiator);
 const char *iscsi_initiator_why(const struct iscsi_initiator *initiator);

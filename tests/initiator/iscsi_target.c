@@ -33,6 +33,7 @@ struct iscsi_target {
     uint32_t held_tag, held_stag;
     pthread_t thread;
     atomic_bool is_stopping;
+    atomic_uint strays;
 };
 
 static const char yes[] = "HeaderDigest=None\0DataDigest=None\0ImmediateData=No\0"
@@ -172,6 +173,10 @@ static void command(struct iscsi_target *t, const struct ibv_wc *wc, const uint8
     }
     if (has_data && !t->wish.closes_another && !t->wish.moves_nothing) {
         move(t, pdu, stag);
+    }
+    while (atomic_load(&t->strays) < t->wish.strays) {
+        pdu_send(t, pdu_out(t, ISCSI_SCSI_RESPONSE, ISCSI_FINAL, 0x3fffff00), ISCSI_HEADER_LEN);
+        atomic_fetch_add(&t->strays, 1);
     }
     if (t->wish.pings) {
         uint8_t *ping = pdu_out(t, ISCSI_NOP_IN, ISCSI_FINAL, ISCSI_NO_TAG);
@@ -361,6 +366,11 @@ void iscsi_target_stop(struct iscsi_target *t)
 const char *iscsi_target_port(const struct iscsi_target *t)
 {
     return t->port;
+}
+
+unsigned iscsi_target_strays(const struct iscsi_target *t)
+{
+    return atomic_load(&t->strays);
 }
 
 uint8_t *iscsi_target_disk(struct iscsi_target *t)

@@ -18,6 +18,7 @@ struct iscsi_target_wish {
     uint8_t response;      // of every answer
     uint8_t status;        // likewise, with sense data of one octet 0x70
     unsigned silent_after; // commands; then it says nothing more; 0: never
+    unsigned strays;       // answers to no command before that to the first
     bool moves_nothing;    // answers without having read or written
     bool closes_another;   // of two commands the second's answer closes the first's memory
     bool leaves_open;      // answers without closing
@@ -37,5 +38,7 @@ struct iscsi_target;
 struct iscsi_target *iscsi_target_start(const struct iscsi_target_wish *wish);
 void iscsi_target_stop(struct iscsi_target *target);
 const char *iscsi_target_port(const struct iscsi_target *target);
+// How many strays have gone.
+unsigned iscsi_target_strays(const struct iscsi_target *target);
 uint8_t *iscsi_target_disk(struct iscsi_target *target);
 const struct iscsi_target_counters *iscsi_target_counters(const struct iscsi_target *target);

@@ -37,6 +37,7 @@ struct scene {
     struct iscsi_target *target;
     struct iscsi_initiator *initiator;
     uint8_t *data; // 2 * LEN
+    unsigned depth;
 };
 
 static enum iscsi_initiator_state turn(struct scene *s)
@@ -57,7 +58,7 @@ static enum iscsi_initiator_state begin(struct scene *s, const struct iscsi_targ
                                         .port = iscsi_target_port(s->target),
                                         .target = "iqn.2026-11.invalid.judge:disk",
                                         .name = "iqn.2026-11.invalid.judge:us",
-                                        .depth = DEPTH};
+                                        .depth = s->depth};
     s->data = calloc(2, LEN);
     for (unsigned i = 0; i < LEN; i++) {
         s->data[i] = (uint8_t)(i * 7 + (i >> 9));
@@ -132,7 +133,7 @@ static const struct iscsi_initiator_counters *counters(const struct scene *s)
 // One read, after which the connection is lost for this reason.
 static void lost_by_a_read(const struct iscsi_target_wish *wish, const char *why)
 {
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r;
     bool is_done;
     begin_well(&s, wish);
@@ -152,7 +153,7 @@ static void lost_by_a_read(const struct iscsi_target_wish *wish, const char *why
 static void what_was_written_is_read_and_every_answer_closes(void **state)
 {
     const struct iscsi_target_wish wish = {0};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r;
     begin_well(&s, &wish);
     move(&s, &r, true, s.data, LEN);
@@ -170,7 +171,7 @@ static void commands_keep_within_depth_and_window(void **state)
 {
     enum { COUNT = 500 };
     const struct iscsi_target_wish wish = {0};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r[DEPTH];
     bool is_done[DEPTH];
     unsigned submitted = 0;
@@ -195,7 +196,7 @@ static void commands_keep_within_depth_and_window(void **state)
 static void a_full_initiator_says_so(void **state)
 {
     const struct iscsi_target_wish wish = {.silent_after = UINT32_MAX - 1};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r[DEPTH + 1];
     bool is_done[DEPTH + 1];
     begin_well(&s, &wish);
@@ -209,7 +210,7 @@ static void a_full_initiator_says_so(void **state)
 static void sense_data_and_residual_arrive(void **state)
 {
     const struct iscsi_target_wish wish = {.status = SCSI_CHECK_CONDITION, .residual = 512};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r;
     begin_well(&s, &wish);
     move(&s, &r, false, s.data, 4096);
@@ -224,7 +225,7 @@ static void sense_data_and_residual_arrive(void **state)
 static void a_ping_is_answered(void **state)
 {
     const struct iscsi_target_wish wish = {.pings = true};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r;
     begin_well(&s, &wish);
     for (unsigned i = 0; i < 40; i++) { // more than there are spare receives
@@ -241,7 +242,7 @@ static void a_ping_is_answered(void **state)
 static void who_leaves_says_so(void **state)
 {
     const struct iscsi_target_wish wish = {0};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     begin_well(&s, &wish);
     iscsi_initiator_log_out(s.initiator);
     assert_string_equal(iscsi_initiator_why(s.initiator), "logged out");
@@ -260,7 +261,7 @@ static void on_reset(void *context, uint8_t response)
 static void what_a_reset_aborts_is_taken_back(void **state)
 {
     const struct iscsi_target_wish wish = {.silent_after = 1};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request first, r;
     bool is_done;
     int response = -1;
@@ -281,7 +282,7 @@ static void what_a_reset_aborts_is_taken_back(void **state)
 
 static void refused_by(const struct iscsi_target_wish *wish, const char *why)
 {
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     assert_int_equal(begin(&s, wish), ISCSI_INITIATOR_LOST);
     if (strstr(iscsi_initiator_why(s.initiator), why) == NULL) {
         fail_msg("%s", iscsi_initiator_why(s.initiator));
@@ -292,7 +293,7 @@ static void refused_by(const struct iscsi_target_wish *wish, const char *why)
 static void the_login_asks_for_one_shot_rdma(void **state)
 {
     const struct iscsi_target_wish wish = {0};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     begin_well(&s, &wish); // a target that was not asked refuses
     assert_int_equal(iscsi_target_counters(s.target)->logins, 1);
     end(&s);
@@ -324,7 +325,7 @@ static void a_login_that_is_refused_says_why(void **state)
 static void an_answer_that_closes_nothing_is_made_up_for(void **state)
 {
     const struct iscsi_target_wish wish = {.leaves_open = true};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r;
     begin_well(&s, &wish);
     move(&s, &r, false, s.data, 4096);
@@ -338,7 +339,7 @@ static void data_that_do_not_come_are_zeroes(void **state)
 {
     const struct iscsi_target_wish wish = {.moves_nothing = true};
     struct iscsi_request request;
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     begin_well(&s, &wish);
     move(&s, &request, false, s.data, LEN);
     assert_int_equal(request.status, 0);
@@ -352,7 +353,7 @@ static void data_that_do_not_come_are_zeroes(void **state)
 static void an_answer_to_no_command_ends_none(void **state)
 {
     const struct iscsi_target_wish wish = {.wrong_tag = 1 << 8};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r;
     bool is_done;
     begin_well(&s, &wish);
@@ -366,10 +367,40 @@ static void an_answer_to_no_command_ends_none(void **state)
     end(&s);
 }
 
+// Who polls has other things to do.
+static void a_flood_is_taken_in_parts(void **state)
+{
+    enum { STRAYS = 250, AT_ONCE_MAX = 160 };
+    const struct iscsi_target_wish wish = {.strays = STRAYS};
+    struct scene s = {.depth = ISCSI_INITIATOR_DEPTH_MAX};
+    struct iscsi_request request;
+    bool is_done;
+    begin_well(&s, &wish);
+    request_fill(&request, false, s.data, 8, DISK_BLOCK_LEN, &is_done);
+    assert_int_equal(iscsi_initiator_submit(s.initiator, &request), 0);
+    for (instant_ns until = patience_end();
+         is_before(until) && iscsi_target_strays(s.target) < STRAYS;) {
+        poll(NULL, 0, 1);
+    }
+    uint64_t most = 0, before = 0;
+    for (instant_ns until = patience_end(); is_before(until) && !is_done;) {
+        struct pollfd ready = {.fd = iscsi_initiator_fd(s.initiator), .events = POLLIN};
+        assert_int_equal(poll(&ready, 1, (int)(patience_ns / NS_PER_MS)), 1);
+        assert_int_equal(iscsi_initiator_poll(s.initiator, true), ISCSI_INITIATOR_READY);
+        uint64_t taken = counters(&s)->strange - before;
+        before += taken;
+        most = taken > most ? taken : most;
+    }
+    assert_true(is_done);
+    assert_int_equal(counters(&s)->strange, STRAYS);
+    assert_in_range(most, 1, AT_ONCE_MAX);
+    end(&s);
+}
+
 static void who_closes_anothers_memory_ends_the_connection(void **state)
 {
     const struct iscsi_target_wish wish = {.closes_another = true};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r[2];
     bool is_done[2];
     begin_well(&s, &wish);
@@ -386,7 +417,7 @@ static void who_closes_anothers_memory_ends_the_connection(void **state)
 static void who_writes_too_much_reaches_nothing_else(void **state)
 {
     const struct iscsi_target_wish wish = {.spare_octets = 1};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r;
     bool is_done;
     begin_well(&s, &wish);
@@ -411,7 +442,7 @@ static void nonsense_ends_the_connection(void **state)
 static void a_target_that_fails_is_an_error(void **state)
 {
     const struct iscsi_target_wish wish = {.response = 1};
-    struct scene s;
+    struct scene s = {.depth = DEPTH};
     struct iscsi_request r;
     begin_well(&s, &wish);
     move(&s, &r, false, s.data, 4096);
@@ -439,6 +470,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_answer_that_closes_nothing_is_made_up_for),
         cmocka_unit_test(data_that_do_not_come_are_zeroes),
         cmocka_unit_test(an_answer_to_no_command_ends_none),
+        cmocka_unit_test(a_flood_is_taken_in_parts),
         cmocka_unit_test(who_closes_anothers_memory_ends_the_connection),
         cmocka_unit_test(who_writes_too_much_reaches_nothing_else),
         cmocka_unit_test(nonsense_ends_the_connection),
