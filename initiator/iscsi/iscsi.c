@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,10 +35,25 @@ static bool text_set(char *to, size_t capacity, const char *text)
     return len > 0 && (size_t)len < capacity;
 }
 
+// The target proves itself to who does so too.
+static bool target_proof_set(struct proof *proof, const struct iscsi_initiator_attr *attr)
+{
+    if (attr->target_user == NULL) {
+        return true;
+    }
+    return attr->user != NULL &&
+           text_set(proof->target_name, sizeof proof->target_name, attr->target_user) &&
+           text_set(proof->target_secret, sizeof proof->target_secret, attr->target_secret) &&
+           getrandom(&proof->asked_identifier, 1, 0) == 1 &&
+           getrandom(proof->asked, sizeof proof->asked, 0) == sizeof proof->asked;
+}
+
 static bool proof_set(struct proof *proof, const struct iscsi_initiator_attr *attr)
 {
-    return attr->user == NULL || (text_set(proof->name, sizeof proof->name, attr->user) &&
-                                  text_set(proof->secret, sizeof proof->secret, attr->secret));
+    bool is_set =
+        attr->user == NULL || (text_set(proof->name, sizeof proof->name, attr->user) &&
+                               text_set(proof->secret, sizeof proof->secret, attr->secret));
+    return is_set && target_proof_set(proof, attr);
 }
 
 static int attr_take(struct iscsi_initiator *initiator, const struct iscsi_initiator_attr *attr,

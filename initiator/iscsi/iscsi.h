@@ -26,6 +26,7 @@ struct iscsi_initiator_attr {
     const char *host, *port;
     const char *target, *name; // of the target, and of this initiator
     const char *user, *secret; // what it is called by CHAP, and proves it by; NULL: nothing
+    const char *target_user, *target_secret; // likewise of the target; NULL: it need not prove it
     uint8_t isid[ISCSI_ISID_LEN];
     uint16_t lun;
     unsigned depth; // requests at a time

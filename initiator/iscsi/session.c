@@ -30,7 +30,7 @@ static void login_begin(struct iscsi_session *session, struct iscsi_text_out *ou
     iscsi_text_put(out, "TargetName", "%s", session->target);
     iscsi_text_put(out, "SessionType", "Normal");
     if (proves) {
-        iscsi_text_put(out, "AuthMethod", "CHAP,None");
+        iscsi_text_put(out, "AuthMethod", "%s", proof_methods(&session->proof));
     }
 }
 
@@ -216,7 +216,8 @@ static const struct {
     const char *says;
 } refusals[] = {
     {ISCSI_AUTHENTICATION_FAILURE, "it wants a proof of who logs in, by a name and secret that it "
-                                   "knows: iscsi+rdma://USER%25SECRET@HOST/…"},
+                                   "knows: iscsi+rdma://USER%25SECRET@HOST/…; or it has none "
+                                   "of its own, where target_user= asks for that"},
     {ISCSI_AUTHORIZATION_FAILURE, "this initiator may not use it; see the volume's allow="},
     {ISCSI_TARGET_NOT_FOUND, "there is no such target; `iscsi-ls` or the node's output names them"},
     {ISCSI_UNSUPPORTED_VERSION, "it does not speak this version of iSCSI"},
@@ -312,6 +313,10 @@ enum iscsi_login_verdict iscsi_session_login_take(struct iscsi_session *session,
     session->tsih = get_be16(heard->at + ISCSI_LOGIN_OFF_TSIH);
     if (!stage_take(session, heard->at[ISCSI_OFF_FLAGS])) {
         why_say(ret_why, "the target's login has its stages wrong");
+        return ISCSI_LOGIN_FAILED;
+    }
+    if (session->stage != ISCSI_SECURITY && !proof_is_complete(&session->proof)) {
+        why_say(ret_why, "the target does not prove who it is (CHAP)");
         return ISCSI_LOGIN_FAILED;
     }
     if (session->stage != ISCSI_FULL_FEATURE) {

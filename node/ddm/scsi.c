@@ -353,7 +353,8 @@ static int open_sg(const struct ddm_target *target, const struct ddm_host *host,
     return open_through(&scsi_transport_sg, &ddm_sg, target, host, ret, ret_why);
 }
 
-static const char *const iscsi_keys[] = {"initiator", "timeout", "patience", NULL};
+static const char *const iscsi_keys[] = {"initiator",   "timeout",       "patience",
+                                         "target_user", "target_secret", NULL};
 
 // A session that was lost is made anew, to where the target's name leads by then.
 static const char *const iscsi_calls[] = {

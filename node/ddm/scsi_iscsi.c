@@ -167,7 +167,9 @@ static int iscsi_begin(struct scsi_session *session)
     if (url->user[0] != '\0') {
         iscsi_set_initiator_username_pwd(context, url->user, url->passwd);
     }
-    if (url->target_user[0] != '\0') {
+    if (session->target_user[0] != '\0') {
+        iscsi_set_target_username_pwd(context, session->target_user, session->target_secret);
+    } else if (url->target_user[0] != '\0') { // of the environment
         iscsi_set_target_username_pwd(context, url->target_user, url->target_passwd);
     }
     if (iscsi_full_connect_async(context, url->portal, url->lun, on_login, session) != 0) {
@@ -247,6 +249,8 @@ static int iscsi_parse(struct scsi_session *session, const char *object, struct 
         iscsi->url = *url;
         snprintf(session->address, sizeof session->address, "%s/%s/%d", url->portal, url->target,
                  url->lun);
+        snprintf(session->user, sizeof session->user, "%s", url->user);
+        snprintf(session->secret, sizeof session->secret, "%s", url->passwd);
         iscsi_destroy_url(url);
     }
     iscsi_destroy_context(context);

@@ -31,7 +31,6 @@ struct slot {
 struct oneshot {
     struct scsi_session session;
     char host[SCSI_SESSION_TEXT_MAX], port[16], target[SCSI_SESSION_TEXT_MAX];
-    char user[SCSI_SESSION_TEXT_MAX], secret[SCSI_SESSION_TEXT_MAX]; // for CHAP; empty: none
     uint16_t lun;
     struct iscsi_initiator *initiator; // NULL: none
     bool was_ready;
@@ -116,6 +115,11 @@ static void isid_fill(uint64_t unit, uint8_t ret[ISCSI_ISID_LEN])
     }
 }
 
+static const char *named(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
 static int oneshot_begin(struct scsi_session *session)
 {
     struct oneshot *oneshot = of(session);
@@ -124,8 +128,10 @@ static int oneshot_begin(struct scsi_session *session)
                                         .port = oneshot->port,
                                         .target = oneshot->target,
                                         .name = session->initiator,
-                                        .user = oneshot->user[0] != '\0' ? oneshot->user : NULL,
-                                        .secret = oneshot->secret,
+                                        .user = named(session->user),
+                                        .secret = session->secret,
+                                        .target_user = named(session->target_user),
+                                        .target_secret = session->target_secret,
                                         .lun = oneshot->lun,
                                         .depth = SCSI_SESSION_DEPTH};
     isid_fill(session->unit, attr.isid);
@@ -192,7 +198,7 @@ static bool part_set(char *to, size_t capacity, const char *from, size_t len)
 }
 
 // USER%SECRET@, before the host. The secret may have any letters, also these.
-static bool user_take(struct oneshot *oneshot, const char **authority, const char *end)
+static bool user_take(struct scsi_session *session, const char **authority, const char *end)
 {
     const char *at = memrchr(*authority, '@', (size_t)(end - *authority));
     if (at == NULL) {
@@ -201,8 +207,8 @@ static bool user_take(struct oneshot *oneshot, const char **authority, const cha
     const char *user = *authority, *mark = memchr(user, '%', (size_t)(at - user));
     *authority = at + 1;
     return mark != NULL &&
-           part_set(oneshot->user, sizeof oneshot->user, user, (size_t)(mark - user)) &&
-           part_set(oneshot->secret, sizeof oneshot->secret, mark + 1, (size_t)(at - mark - 1));
+           part_set(session->user, sizeof session->user, user, (size_t)(mark - user)) &&
+           part_set(session->secret, sizeof session->secret, mark + 1, (size_t)(at - mark - 1));
 }
 
 // //[USER%SECRET@]HOST[:PORT]/TARGET/LUN
@@ -215,7 +221,7 @@ static bool address_take(struct oneshot *oneshot, const char *object)
     }
     const char *authority = object + 2, *target = strchr(authority, '/');
     const char *unit = target != NULL ? strrchr(target + 1, '/') : NULL;
-    if (unit == NULL || !user_take(oneshot, &authority, target) ||
+    if (unit == NULL || !user_take(&oneshot->session, &authority, target) ||
         !text_number_parse(unit + 1, 0, SCSI_LUN_MAX, &lun) ||
         text_endpoint_split(authority, (size_t)(target - authority), &endpoint) !=
             TEXT_ENDPOINT_OK) {

@@ -405,6 +405,35 @@ static int unit_set(struct scsi_session *session, const char *object, struct why
     return error;
 }
 
+// The target's name and secret, by which it proves itself to who does so too (RFC 7143 section
+// 12.1.3: not with the same secret).
+static int proof_set(struct scsi_session *session, const struct ddm_target *target,
+                     struct why *ret_why)
+{
+    const char *user = parameter_find(target, "target_user");
+    const char *secret = parameter_find(target, "target_secret");
+    const char *fault = NULL;
+    if (user == NULL && secret == NULL) {
+        return 0;
+    }
+    if (user == NULL || secret == NULL || user[0] == '\0' || secret[0] == '\0') {
+        fault = "target_user and target_secret go together";
+    } else if (strlen(user) >= SCSI_SESSION_TEXT_MAX || strlen(secret) >= SCSI_SESSION_TEXT_MAX) {
+        fault = "target_user or target_secret is too long";
+    } else if (session->user[0] == '\0') {
+        fault = "target_user takes USER%25SECRET@ before the host: who asks for a proof gives one";
+    } else if (strcmp(session->secret, secret) == 0) {
+        fault = "target_secret is the initiator's own";
+    }
+    if (fault != NULL) {
+        why_say(ret_why, "%s", fault);
+        return -EINVAL;
+    }
+    snprintf(session->target_user, sizeof session->target_user, "%s", user);
+    snprintf(session->target_secret, sizeof session->target_secret, "%s", secret);
+    return 0;
+}
+
 static int open_by(const struct scsi_transport_kind *kind, const struct scsi_carrier *carrier,
                    const struct ddm_target *target, const struct ddm_host *host,
                    struct scsi_transport **ret, struct why *ret_why)
@@ -420,6 +449,7 @@ static int open_by(const struct scsi_transport_kind *kind, const struct scsi_car
         (error = parameter_duration(target, "timeout", &session->answer_within_ns, ret_why)) != 0 ||
         (error = parameter_duration(target, "patience", &session->patience_ns, ret_why)) != 0 ||
         (error = unit_set(session, target->object, ret_why)) != 0 ||
+        (error = proof_set(session, target, ret_why)) != 0 ||
         (error = first_session(session, ret_why)) != 0) {
         transport_close(&session->transport);
         return error;

@@ -45,7 +45,8 @@ struct scsi_session;
 struct scsi_carrier {
     size_t size; // of its own struct, which begins with a scsi_session and is zeroed
     void (*init)(struct scsi_session *session);
-    // Reads the URI's object, sets `address`. 0 or a negative errno with the reason.
+    // Reads the URI's object, sets `address`, `user` and `secret`. 0 or a negative errno with the
+    // reason.
     int (*parse)(struct scsi_session *session, const char *object, struct why *ret_why);
     // Connects and logs in: scsi_session_logged_in, or _fail, follows. 0 or -ENOMEM.
     int (*begin)(struct scsi_session *session);
@@ -67,6 +68,9 @@ struct scsi_session {
     const struct scsi_carrier *carrier;
     char initiator[SCSI_SESSION_TEXT_MAX];
     char address[2 * SCSI_SESSION_TEXT_MAX + 32];
+    // For CHAP; empty: no proof is given, or the target asked for none.
+    char user[SCSI_SESSION_TEXT_MAX], secret[SCSI_SESSION_TEXT_MAX];
+    char target_user[SCSI_SESSION_TEXT_MAX], target_secret[SCSI_SESSION_TEXT_MAX];
     uint64_t unit; // who the logical unit is, in short: of it 40 bits make the ISID
     duration_ns answer_within_ns, patience_ns;
     int epoll_fd, lock_fd;

@@ -28,6 +28,19 @@ static int fresh(void **state)
     return 0;
 }
 
+// One that asks the target for a proof, too: by 9 and the octets 0 to 31.
+static int mutual(void **state)
+{
+    fresh(NULL);
+    snprintf(proof.target_name, sizeof proof.target_name, "it");
+    snprintf(proof.target_secret, sizeof proof.target_secret, "secret of the target");
+    proof.asked_identifier = 9;
+    for (unsigned i = 0; i < sizeof proof.asked; i++) {
+        proof.asked[i] = (uint8_t)i;
+    }
+    return 0;
+}
+
 static void put(void)
 {
     char text[TEXT_MAX];
@@ -179,6 +192,81 @@ static void a_login_that_begins_anew_forgets(void **state)
     assert_false(proof_step(&proof, &why));
 }
 
+/* ---- the target's proof ---------------------------------------------------------------------- */
+
+#define OF_MD5 "0xe9e6a8dc814efd2abcd1b1cbfa212ef9"
+
+// Up to the proof that it gives, and the challenge beside it.
+static void ask(const char *algorithm)
+{
+    mutual(NULL);
+    offered();
+    assert_true(take("CHAP_A", algorithm));
+    assert_true(take("CHAP_I", "7"));
+    assert_true(take("CHAP_C", "0x000102030405060708090a0b0c0d0e0f"));
+    assert_true(proof_step(&proof, &why));
+    put();
+    assert_non_null(
+        strstr(said, " CHAP_I=9 "
+                     "CHAP_C=0x000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f "));
+    assert_false(proof_is_complete(&proof));
+}
+
+// Computed elsewhere, as those above.
+static void a_target_proves_who_it_is(void **state)
+{
+    static const char *const cases[][2] = {
+        {"5", OF_MD5},
+        {"7", "0xeae25d53dcc1d66668a335f665b4a758fea53c78d5824431ec0315a7e8c14c16"},
+        {"8", "0x7d20ea165291133c97b59619748d85fcaab55e3b6feab34d61d565083097cee8"},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ask(cases[i][0]);
+        assert_true(take("CHAP_N", "it"));
+        assert_true(take("CHAP_R", cases[i][1]));
+        assert_true(proof_step(&proof, &why));
+        assert_true(proof_is_complete(&proof));
+        assert_false(take("CHAP_R", cases[i][1])); // once
+    }
+    fresh(NULL);
+    assert_true(proof_is_complete(&proof)); // who is not asked
+    assert_string_equal(proof_methods(&proof), "CHAP,None");
+    mutual(NULL);
+    assert_string_equal(proof_methods(&proof), "CHAP");
+}
+
+static void a_target_that_does_not_prove_it_is_refused(void **state)
+{
+    static const char right[] = OF_MD5;
+    char wrong[] = OF_MD5;
+    wrong[10] = wrong[10] == '0' ? '1' : '0';
+    const struct {
+        const char *name, *response, *why;
+    } cases[] = {
+        {NULL, NULL, "does not prove who it is"},  {"it", NULL, "does not prove who it is"},
+        {NULL, right, "does not prove who it is"}, {"it", wrong, "has another secret"},
+        {"it", "0x00", "has another secret"},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ask("5");
+        assert_true(cases[i].name == NULL || take("CHAP_N", cases[i].name));
+        assert_true(cases[i].response == NULL || take("CHAP_R", cases[i].response));
+        assert_false(proof_step(&proof, &why));
+        assert_non_null(strstr(why.text, cases[i].why));
+        assert_false(proof_is_complete(&proof));
+    }
+    ask("5");
+    assert_false(take("CHAP_N", "another"));
+    ask("5");
+    assert_false(take("CHAP_R", "none"));
+    ask("5");
+    assert_false(take("CHAP_I", "1")); // it has had its turn
+    mutual(NULL);
+    assert_true(take("AuthMethod", "None"));
+    assert_true(proof_step(&proof, &why));
+    assert_false(proof_is_complete(&proof));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +277,8 @@ int main(void)
         cmocka_unit_test_setup(what_makes_no_sense_is_refused_and_why, fresh),
         cmocka_unit_test_setup(a_challenge_has_all_its_parts, fresh),
         cmocka_unit_test_setup(a_login_that_begins_anew_forgets, fresh),
+        cmocka_unit_test(a_target_proves_who_it_is),
+        cmocka_unit_test(a_target_that_does_not_prove_it_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

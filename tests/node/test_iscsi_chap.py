@@ -365,6 +365,10 @@ def libiscsi_logs_in_with_its_secret(node):
     said = subprocess.run(['iscsi-inq', url('a-wrong-secret', f'/{node.target}/0')],
                           capture_output=True, text=True, timeout=30)
     assert said.returncode != 0, said
+    for secret, is_good in ((TARGET_SECRET, True), ('a-secret-of-another', False)):
+        said = weft('info', f'{url(SECRET, f"/{node.target}/0").replace("%", "%25")}'
+                            f'?target_user=node&target_secret={secret}')
+        assert (said.returncode == 0) == is_good, (secret, said)
     both = {'LIBISCSI_CHAP_TARGET_USERNAME': 'node'}
     for secret, is_good in ((TARGET_SECRET, True), ('a-secret-of-another', False)):
         said = subprocess.run(

@@ -158,6 +158,33 @@ def it_proves_who_it_is_to_a_target_that_wants_that():
 
 
 @case
+def it_wants_a_proof_of_the_target_too():
+    with folder() as place:
+        secrets = place / 'secrets'
+        secrets.touch(0o600)
+        secrets.write_text('[initiator one]\nname = one\nsecret = of-the-initiator\n'
+                           '[target]\nname = it\nsecret = of-the-target\n')
+        with Target(volume(place, 1), f'--iscsi-secrets={secrets}') as target:
+            unit = target.unit.replace('//', '//one%25of-the-initiator@', 1)
+
+            def info(user, secret, of=unit):
+                return weft('info', f'{of}?target_user={user}&target_secret={secret}')
+
+            assert info('it', 'of-the-target').returncode == 0
+            with Node(f'disk={unit}?target_user=it&target_secret=of-the-target') as node:
+                assert 'of-the-target' not in str(node.status()) + node.said(), node.status()
+            expect_error(info('it', 'of-another-one'), 1, 'the target has another secret')
+            expect_error(info('another', 'of-the-target'), 1, 'the target proves to be another')
+            expect_error(info('it', 'of-the-initiator'), 1, "is the initiator's own")
+            expect_error(info('it', 'of-the-target', target.unit), 1, 'takes USER%25SECRET@')
+            expect_error(weft('info', f'{unit}?target_user=it'), 1, 'go together')
+        with Target(volume(place, 1)) as target:  # that proves nothing
+            unit = target.unit.replace('//', '//one%25of-the-initiator@', 1)
+            said = info('it', 'of-the-target', unit)
+            assert said.returncode == 1 and 'or it has none of its own' in said.stderr, said
+
+
+@case
 def a_volume_is_attached():
     need('qemu-io')
     with folder() as place, Target(volume(place)) as target:
