@@ -298,6 +298,8 @@ enum iscsi_verdict iscsi_malformed(struct iscsi_connection *c);
 bool iscsi_tasks_init(struct iscsi_connection *c);
 // Ends all sessions with the target of this one.
 void iscsi_target_end(struct iscsi_connection *c);
+// Is there a session that an initiator names so?
+bool iscsi_is_there(const struct iscsi *iscsi, const uint8_t isid[ISCSI_ISID_LEN], uint16_t tsih);
 // Ends other sessions of the same initiator port with the same target. True: one is not over yet.
 bool iscsi_reinstate(struct iscsi_connection *c);
 

@@ -419,8 +419,12 @@ enum iscsi_verdict iscsi_take_login(struct iscsi_connection *c, const struct isc
     if (!login->has_begun) {
         begin(c, h);
     }
-    if (get_be16(h->at + ISCSI_LOGIN_OFF_TSIH) != 0) {
-        return refuse(c, ISCSI_NO_SESSION, "a session has one connection");
+    uint16_t tsih = get_be16(h->at + ISCSI_LOGIN_OFF_TSIH);
+    if (tsih != 0 && iscsi_is_there(c->iscsi, login->isid, tsih)) {
+        return refuse(c, ISCSI_TOO_MANY_CONNECTIONS, "a session has one connection");
+    }
+    if (tsih != 0) {
+        return refuse(c, ISCSI_NO_SESSION, "there is no session that it could join");
     }
     login->flags = h->flags;
     if (login->text_len > 0 || (h->flags & ISCSI_LOGIN_CONTINUE) != 0) {

@@ -111,6 +111,19 @@ void iscsi_target_end(struct iscsi_connection *c)
     }
 }
 
+bool iscsi_is_there(const struct iscsi *iscsi, const uint8_t isid[ISCSI_ISID_LEN], uint16_t tsih)
+{
+    const struct list_link *all = &iscsi->connections;
+    for (const struct list_link *l = all->next; l != all; l = l->next) {
+        const struct iscsi_connection *c = LIST_ENTRY(l, struct iscsi_connection, link);
+        if (c->state == ISCSI_OPEN && c->tsih == tsih &&
+            memcmp(c->login.isid, isid, ISCSI_ISID_LEN) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // RFC 7143 section 6.3.5: the tasks of the former session have ended before there is a new one, or
 // what it wrote last could come after what is written then.
 bool iscsi_reinstate(struct iscsi_connection *c)

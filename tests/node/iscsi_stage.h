@@ -19,6 +19,7 @@ static struct iscsi_tcp *tcp;
 static bool has_header_digest, has_data_digest;
 static uint32_t cmdsn, statsn, itt;
 static uint8_t qualifier; // the last octet of the ISID
+static uint16_t tsih;     // of the session that a login joins
 
 // The last PDU that came.
 static struct {
@@ -50,6 +51,7 @@ static inline int begin(void **state)
     stage->rows[1].identity.uuid[15] = 1;
     has_header_digest = has_data_digest = false;
     qualifier = 5;
+    tsih = 0;
     cmdsn = 100;
     statsn = 7;
     itt = 0x1000;
@@ -140,6 +142,7 @@ static inline void request_login(uint8_t flags, const char *text, size_t len)
     uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_LOGIN_REQUEST | ISCSI_IMMEDIATE, flags};
     memcpy(head + ISCSI_LOGIN_OFF_ISID, "\x80\1\2\3\4", ISCSI_ISID_LEN - 1);
     head[ISCSI_LOGIN_OFF_ISID + ISCSI_ISID_LEN - 1] = qualifier;
+    put_be16(head + ISCSI_LOGIN_OFF_TSIH, tsih);
     put_be32(head + ISCSI_OFF_ITT, itt);
     put_be16(head + ISCSI_LOGIN_OFF_CID, 9);
     put_be32(head + ISCSI_OFF_CMDSN, cmdsn);

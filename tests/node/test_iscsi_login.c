@@ -4,13 +4,13 @@
 
 /* ---- login ----------------------------------------------------------------------------------- */
 
-static void hear_login(uint8_t flags, uint16_t tsih, const char *text, size_t len)
+static void hear_login(uint8_t flags, uint16_t said_tsih, const char *text, size_t len)
 {
     take(ISCSI_LOGIN_RESPONSE);
     assert_int_equal(pdu.head[1], flags);
     assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), ISCSI_LOGIN_OK);
     assert_memory_equal(pdu.head + ISCSI_LOGIN_OFF_ISID, "\x80\1\2\3\4\5", ISCSI_ISID_LEN);
-    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_TSIH), tsih);
+    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_TSIH), said_tsih);
     assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), itt);
     assert_int_equal(pdu.data_len, len);
     assert_memory_equal(pdu.data, text, len);
@@ -18,7 +18,7 @@ static void hear_login(uint8_t flags, uint16_t tsih, const char *text, size_t le
 }
 
 #define REQUEST_LOGIN(flags, text)    request_login(flags, text, sizeof(text) - 1)
-#define HEAR_LOGIN(flags, tsih, text) hear_login(flags, tsih, text, sizeof(text) - 1)
+#define HEAR_LOGIN(flags, said_tsih, text) hear_login(flags, said_tsih, text, sizeof(text) - 1)
 
 static void login_refused(uint8_t flags, const char *text, size_t len, uint16_t status)
 {

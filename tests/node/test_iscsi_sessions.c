@@ -144,6 +144,35 @@ static void a_reader_that_does_not_take_its_data_keeps_nobody_waiting(void **sta
     close(reader.client);
 }
 
+// RFC 7143 section 11.13.5: which is not the same as that there is none.
+static void a_session_has_no_second_connection(void **state)
+{
+    static const struct {
+        uint8_t qualifier;
+        uint16_t tsih;
+        enum iscsi_login_status status;
+    } rows[] = {{5, 1, ISCSI_TOO_MANY_CONNECTIONS}, {5, 2, ISCSI_NO_SESSION},
+                {6, 1, ISCSI_NO_SESSION}};
+    OPEN("");
+    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_TSIH), 1);
+    struct session first = {stage_call(stage), 100, 7};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        change_places(&first);
+        qualifier = rows[i].qualifier;
+        tsih = rows[i].tsih;
+        request_login(TRANSIT_TO_FULL, WHO, sizeof(WHO) - 1);
+        take(ISCSI_LOGIN_RESPONSE);
+        assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), rows[i].status);
+        hear_the_end(stage);
+        change_places(&first);
+        close(first.client);
+        first = (struct session){stage_call(stage), 100, 7};
+    }
+    close(first.client);
+    request(ISCSI_NOP_OUT, 0x80, false, ISCSI_NO_TAG, NULL, 0);
+    take(ISCSI_NOP_IN); // it is still there
+}
+
 /* ---- cold reset ------------------------------------------------------------------------------ */
 
 static void hear_goodbye(void)
@@ -171,6 +200,7 @@ int main(void)
         TEST(aborting_the_own_tasks_waits_for_nobody_else),
         TEST(what_is_aborted_later_is_not_waited_for),
         TEST(a_reader_that_does_not_take_its_data_keeps_nobody_waiting),
+        TEST(a_session_has_no_second_connection),
         TEST(a_cold_reset_ends_the_sessions_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
