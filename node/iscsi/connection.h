@@ -39,6 +39,7 @@ enum iscsi_limits {
     ISCSI_CONTROL_COUNT = 16,                   // PDUs that are to go and no task's
     ISCSI_CONTROL_SPARE = 3,                    // as many as one PDU may lead to
     ISCSI_COLLECTED_MAX = ISCSI_LOGIN_DATA_MAX, // octets of data that are looked at as a whole
+    ISCSI_CONTROL_DATA_MAX = 128 << 10, // octets of these PDUs' data; one may lead beyond that
     ISCSI_PORTAL_GROUP = 1,
     ISCSI_TAIL_MAX = ISCSI_PAD - 1 + ISCSI_DIGEST_LEN,
 };
@@ -183,6 +184,7 @@ struct iscsi_connection {
     struct iscsi_control *controls; // ISCSI_CONTROL_COUNT
     struct list_link free_controls;
     unsigned free_control_count;
+    uint32_t control_data_len;
 
     // The answer to a text request, in parts; or to the last one of login.
     char *answer;
@@ -251,7 +253,8 @@ static inline uint32_t iscsi_control_data_max(const struct iscsi_connection *c)
 // A PDU may lead to this many controls, and answers.
 static inline bool iscsi_has_room(const struct iscsi_connection *c)
 {
-    return c->free_control_count >= ISCSI_CONTROL_SPARE + c->management_count;
+    return c->free_control_count >= ISCSI_CONTROL_SPARE + c->management_count &&
+           c->control_data_len <= ISCSI_CONTROL_DATA_MAX;
 }
 
 static inline uint32_t iscsi_maxcmdsn(const struct iscsi_connection *c)

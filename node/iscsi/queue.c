@@ -29,6 +29,7 @@ uint8_t *iscsi_control_put(struct iscsi_connection *c, enum iscsi_opcode opcode,
         memcpy(control->data, data, len);
     }
     c->free_control_count--;
+    c->control_data_len += len;
     control->out.data = control->data;
     control->out.data_len = len;
     iscsi_header_emit(control->out.head, opcode, flags, itt);
@@ -41,6 +42,7 @@ void iscsi_control_free(struct iscsi_connection *c, struct iscsi_control *contro
 {
     free(control->data);
     control->data = NULL;
+    c->control_data_len -= control->out.data_len;
     list_push_head(&c->free_controls, &control->out.link);
     c->free_control_count++;
     iscsi_touch(c);

@@ -120,7 +120,7 @@ static void on_end(struct stream *s, instant_ns now)
 {
     struct iscsi_stream *cs = connection_of(s);
     cs->c.state = ISCSI_ENDED;
-    cs->incoming = (struct iscsi_incoming){0};
+    iscsi_incoming_drop(cs);
     iscsi_tasks_abandon(&cs->c, now);
 }
 
@@ -132,6 +132,7 @@ static bool leave(struct stream *s)
 static void destroy(struct stream *s)
 {
     struct iscsi_stream *cs = connection_of(s);
+    iscsi_incoming_drop(cs);
     iscsi_connection_fini(&cs->c);
     free(cs);
 }

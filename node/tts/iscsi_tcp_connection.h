@@ -28,6 +28,8 @@ enum iscsi_tcp_limits {
 // Data of the PDU under way.
 struct iscsi_incoming {
     struct iscsi_task *task; // whose they are; NULL: nobody's
+    uint8_t *collected;      // or those of a PDU that is looked at as a whole, and is long
+    uint32_t collected_len;  // of them, so far
     uint32_t left;           // octets of data still to come,
     uint32_t pad_left;       // and of padding
     bool is_on;
@@ -35,7 +37,7 @@ struct iscsi_incoming {
     bool is_asked; // by R2T
     bool is_final;
     uint32_t crc;
-    uint8_t head[ISCSI_HEADER_LEN]; // with a digest: what a Reject shows
+    uint8_t head[ISCSI_HEADER_LEN]; // with a digest: what a Reject shows; and with `collected`
 };
 
 struct iscsi_stream {
@@ -65,6 +67,8 @@ extern const struct iscsi_carrier iscsi_tcp_carrier;
 enum stream_verdict iscsi_take(struct iscsi_stream *cs, instant_ns now);
 // Where data may be received straight into place: `*ret_len` octets; NULL: nowhere now.
 uint8_t *iscsi_direct(const struct iscsi_stream *cs, uint32_t *ret_len);
+// What has come of a PDU that will not come is dropped.
+void iscsi_incoming_drop(struct iscsi_stream *cs);
 // So many have been.
 void iscsi_received(struct iscsi_stream *cs, uint32_t len);
 

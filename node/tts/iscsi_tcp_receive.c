@@ -1,6 +1,8 @@
 // iSCSI over TCP: PDUs from the initiator. A header is looked at when all of it is there; data that
-// are looked at as a whole likewise, other data go where they belong as they come.
+// are looked at as a whole likewise, in memory of their own where they are long; other data go where
+// they belong as they come.
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/time.h"
@@ -25,6 +27,10 @@ static void data_advance(struct iscsi_incoming *incoming, const uint8_t *from, u
 {
     crc_add(incoming, from, len);
     incoming->left -= len;
+    if (incoming->collected != NULL) {
+        memcpy(incoming->collected + incoming->collected_len, from, len);
+        incoming->collected_len += len;
+    }
     while (len > 0 && incoming->task != NULL) {
         uint32_t room;
         uint8_t *to = iscsi_task_place(incoming->task, &room);
@@ -59,15 +65,46 @@ void iscsi_received(struct iscsi_stream *cs, uint32_t len)
     incoming->task->stream.filled += len;
 }
 
-static void data_over(struct iscsi_stream *cs, bool is_bad, instant_ns now)
+void iscsi_incoming_drop(struct iscsi_stream *cs)
+{
+    free(cs->incoming.collected);
+    cs->incoming = (struct iscsi_incoming){0};
+}
+
+static enum stream_verdict verdict_of(enum iscsi_verdict verdict)
+{
+    static const enum stream_verdict verdicts[] = {[ISCSI_GOES_ON] = STREAM_GOES_ON,
+                                                   [ISCSI_STOPS] = STREAM_STOPS,
+                                                   [ISCSI_LEAVES] = STREAM_LEAVES};
+    return verdicts[verdict];
+}
+
+static enum stream_verdict collected_take(struct iscsi_connection *c, const struct iscsi_header *h,
+                                          const uint8_t *data, bool is_bad, instant_ns now)
+{
+    if (is_bad) {
+        iscsi_reject(c, h, ISCSI_REJECT_DATA_DIGEST);
+        return STREAM_GOES_ON;
+    }
+    return iscsi_is_next(c, h) ? verdict_of(iscsi_take_pdu(c, h, data, now)) : STREAM_GOES_ON;
+}
+
+static enum stream_verdict data_over(struct iscsi_stream *cs, bool is_bad, instant_ns now)
 {
     struct iscsi_incoming incoming = cs->incoming;
+    enum stream_verdict verdict = STREAM_GOES_ON;
     cs->incoming = (struct iscsi_incoming){0};
     cs->c.door->counters.digest_errors += is_bad;
     if (incoming.task != NULL) {
         incoming.task->stream.is_receiving = false;
         iscsi_task_received(incoming.task, &incoming, is_bad, now);
     }
+    if (incoming.collected != NULL) {
+        struct iscsi_header h = iscsi_header_parse(incoming.head);
+        verdict = collected_take(&cs->c, &h, incoming.collected, is_bad, now);
+        free(incoming.collected);
+    }
+    return verdict;
 }
 
 static enum stream_verdict data_take(struct iscsi_stream *cs, instant_ns now)
@@ -91,18 +128,20 @@ static enum stream_verdict data_take(struct iscsi_stream *cs, instant_ns now)
         is_bad = crc32c_get(s->in + s->in_at + incoming->pad_left) != crc32c_final(incoming->crc);
     }
     s->in_at += tail_len;
-    data_over(cs, is_bad, now);
-    return STREAM_GOES_ON;
+    return data_over(cs, is_bad, now);
 }
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-static enum stream_verdict verdict_of(enum iscsi_verdict verdict)
+// A long one, in memory of its own.
+static enum stream_verdict collect_begin(struct iscsi_stream *cs, const struct iscsi_header *h,
+                                         uint32_t header_len)
 {
-    static const enum stream_verdict verdicts[] = {[ISCSI_GOES_ON] = STREAM_GOES_ON,
-                                                   [ISCSI_STOPS] = STREAM_STOPS,
-                                                   [ISCSI_LEAVES] = STREAM_LEAVES};
-    return verdicts[verdict];
+    iscsi_incoming_begin(&cs->c, h, NULL);
+    memcpy(cs->incoming.head, h->at, ISCSI_HEADER_LEN);
+    cs->incoming.collected = malloc(h->data_len);
+    cs->stream.in_at += header_len;
+    return cs->incoming.collected != NULL ? STREAM_GOES_ON : STREAM_LEAVES;
 }
 
 static enum stream_verdict take_collected(struct iscsi_stream *cs, const struct iscsi_header *h,
@@ -117,13 +156,10 @@ static enum stream_verdict take_collected(struct iscsi_stream *cs, const struct 
     }
     const uint8_t *data = h->at + header_len;
     s->in_at += header_len + len;
-    if (has_digest &&
-        crc32c(data, h->data_len + h->pad_len) != crc32c_get(data + h->data_len + h->pad_len)) {
-        c->door->counters.digest_errors++;
-        iscsi_reject(c, h, ISCSI_REJECT_DATA_DIGEST);
-        return STREAM_GOES_ON;
-    }
-    return iscsi_is_next(c, h) ? verdict_of(iscsi_take_pdu(c, h, data, now)) : STREAM_GOES_ON;
+    bool is_bad = has_digest && crc32c(data, h->data_len + h->pad_len) !=
+                                    crc32c_get(data + h->data_len + h->pad_len);
+    c->door->counters.digest_errors += is_bad;
+    return collected_take(c, h, data, is_bad, now);
 }
 
 // A header whose data are taken as they come.
@@ -158,7 +194,7 @@ static enum stream_verdict take_header(struct iscsi_stream *cs, instant_ns now)
     uint32_t len = ISCSI_HEADER_LEN + h.ahs_len;
     uint32_t header_len = len + (has_digest ? ISCSI_DIGEST_LEN : 0);
     enum iscsi_pdu_kind kind = iscsi_pdu_kind(c, h.opcode);
-    uint32_t most = kind == ISCSI_PDU_COLLECTED ? ISCSI_COLLECTED_MAX : ISCSI_RECEIVE_MAX;
+    uint32_t most = is_open ? ISCSI_RECEIVE_MAX : ISCSI_COLLECTED_MAX;
     if (h.data_len > most || (kind == ISCSI_PDU_UNKNOWN && !is_open)) {
         return verdict_of(iscsi_malformed(c));
     }
@@ -168,6 +204,9 @@ static enum stream_verdict take_header(struct iscsi_stream *cs, instant_ns now)
     if (has_digest && crc32c(h.at, len) != crc32c_get(h.at + len)) {
         c->door->counters.digest_errors++;
         return STREAM_LEAVES; // where the next PDU begins is not known
+    }
+    if (kind == ISCSI_PDU_COLLECTED && h.data_len > ISCSI_COLLECTED_MAX) {
+        return collect_begin(cs, &h, header_len);
     }
     if (kind == ISCSI_PDU_COLLECTED) {
         return take_collected(cs, &h, header_len, now);

@@ -313,6 +313,41 @@ static void ping_is_answered_with_its_data(void **state)
     hear_nothing(stage);
 }
 
+// RFC 7143 sections 11.18 and 13.12: what we say that we take, we take; who pings hears as much of it
+// as he takes.
+static void long_pings_and_texts_are_taken(void **state)
+{
+    enum { LONG = 256 << 10, TAKEN = 100000 };
+    static uint8_t octets[LONG];
+    fill(octets, LONG);
+    OPEN("HeaderDigest=CRC32C\0DataDigest=CRC32C\0MaxRecvDataSegmentLength=100000\0");
+    has_header_digest = has_data_digest = true;
+    static const uint32_t lens[] = {8192, 8193, 65537, LONG};
+    for (unsigned i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        request(ISCSI_NOP_OUT, 0x80, false, ISCSI_NO_TAG, octets, lens[i]);
+        take(ISCSI_NOP_IN);
+        assert_int_equal(pdu.data_len, lens[i] < TAKEN ? lens[i] : TAKEN);
+        assert_memory_equal(pdu.data, octets, pdu.data_len);
+        expect_numbers(true);
+    }
+    uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_NOP_OUT, 0x80};
+    put_be32(head + ISCSI_OFF_ITT, ++itt);
+    put_be32(head + ISCSI_OFF_TTT, ISCSI_NO_TAG);
+    put_be32(head + ISCSI_OFF_CMDSN, cmdsn);
+    put_spoilt(head, octets, LONG, DATA_SPOILT);
+    hear_reject(ISCSI_REJECT_DATA_DIGEST);
+    assert_memory_equal(pdu.data, head, sizeof head);
+    char text[9000] = "X-invalid.test=";
+    memset(text + strlen(text), 'x', 200);
+    size_t len = strlen(text) + 1;
+    while (len < sizeof text - 16) {
+        len += (size_t)snprintf(text + len, 16, "X-invalid.t=y") + 1;
+    }
+    request(ISCSI_TEXT_REQUEST, 0x80, false, ISCSI_NO_TAG, text, len);
+    take(ISCSI_TEXT_RESPONSE);
+    assert_int_equal(memcmp(pdu.data, "X-invalid.test=NotUnderstood", 29), 0);
+}
+
 static void tasks_are_managed(void **state)
 {
     OPEN("");
@@ -427,10 +462,17 @@ static void pdu_that_is_too_long_ends_the_connection(void **state)
 {
     uint8_t head[ISCSI_HEADER_LEN] = {ISCSI_NOP_OUT | ISCSI_IMMEDIATE, 0x80};
     OPEN("");
-    put_be32(head + ISCSI_OFF_AHS_LEN, 8193);
+    put_be32(head + ISCSI_OFF_AHS_LEN, (256 << 10) + 1);
     say_octets(stage, head, sizeof head);
     hear_the_end(stage);
     assert_int_equal(counters().malformed, 1);
+    close(stage->client);
+    stage->client = stage_call(stage);
+    head[0] = ISCSI_LOGIN_REQUEST | ISCSI_IMMEDIATE;
+    put_be32(head + ISCSI_OFF_AHS_LEN, 8193); // nothing else has been agreed on
+    say_octets(stage, head, sizeof head);
+    hear_the_end(stage);
+    assert_int_equal(counters().malformed, 2);
 }
 
 int main(void)
@@ -448,6 +490,7 @@ int main(void)
         TEST(commands_that_cannot_be_are_rejected),
         TEST(commands_go_in_the_order_of_their_numbers),
         TEST(ping_is_answered_with_its_data),
+        TEST(long_pings_and_texts_are_taken),
         TEST(tasks_are_managed),
         TEST(aborted_command_is_not_answered),
         TEST(logout_ends_the_session),
