@@ -17,7 +17,7 @@ static void hear_login(uint8_t flags, uint16_t said_tsih, const char *text, size
     expect_numbers(true);
 }
 
-#define REQUEST_LOGIN(flags, text)    request_login(flags, text, sizeof(text) - 1)
+#define REQUEST_LOGIN(flags, text)         request_login(flags, text, sizeof(text) - 1)
 #define HEAR_LOGIN(flags, said_tsih, text) hear_login(flags, said_tsih, text, sizeof(text) - 1)
 
 static void login_refused(uint8_t flags, const char *text, size_t len, uint16_t status)

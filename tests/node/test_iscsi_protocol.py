@@ -168,7 +168,7 @@ def a_login_that_takes_its_time_is_ended(node):
 @on_node()
 def lengths_that_cannot_be_end_the_connection_or_the_command(node):
     with session(node) as host:
-        host.send(iscsi.NOP_OUT, iscsi.FINAL, 5, data_len=9000,
+        host.send(iscsi.NOP_OUT, iscsi.FINAL, 5, data_len=(256 << 10) + 1,
                   fields=struct.pack('>II', NO_TAG, host.number()))
         assert host.is_closed()
     with session(node) as host:

@@ -1,5 +1,5 @@
-// iSCSI: what one session does to another of the same target: task management that reaches its tasks
-// (RFC 7143 sections 11.5 and 11.6).
+// iSCSI: what one session does to another of the same target: task management that reaches its
+// tasks (RFC 7143 sections 11.5 and 11.6).
 
 #include "tests/node/iscsi_stage.h"
 
@@ -151,8 +151,8 @@ static void a_session_has_no_second_connection(void **state)
         uint8_t qualifier;
         uint16_t tsih;
         enum iscsi_login_status status;
-    } rows[] = {{5, 1, ISCSI_TOO_MANY_CONNECTIONS}, {5, 2, ISCSI_NO_SESSION},
-                {6, 1, ISCSI_NO_SESSION}};
+    } rows[] = {
+        {5, 1, ISCSI_TOO_MANY_CONNECTIONS}, {5, 2, ISCSI_NO_SESSION}, {6, 1, ISCSI_NO_SESSION}};
     OPEN("");
     assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_TSIH), 1);
     struct session first = {stage_call(stage), 100, 7};

@@ -313,8 +313,8 @@ static void ping_is_answered_with_its_data(void **state)
     hear_nothing(stage);
 }
 
-// RFC 7143 sections 11.18 and 13.12: what we say that we take, we take; who pings hears as much of it
-// as he takes.
+// RFC 7143 sections 11.18 and 13.12: what we say that we take, we take; who pings hears as much of
+// it as he takes.
 static void long_pings_and_texts_are_taken(void **state)
 {
     enum { LONG = 256 << 10, TAKEN = 100000 };

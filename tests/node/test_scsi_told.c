@@ -72,7 +72,8 @@ static void expect_sense(const struct scsi_sense *sense, bool in_descriptors, co
         expect_sense(sense, in_descriptors, octets, sizeof octets); \
     } while (0)
 
-// SPC-4 sections 4.5.2 and 4.5.3. Information of more than 32 bits has no place in the fixed format.
+// SPC-4 sections 4.5.2 and 4.5.3. More than 32 bits of information have no place in the fixed
+// format.
 static void what_is_known_of_a_failure_is_told_in_either_format(void **state)
 {
     const struct scsi_sense field = {
