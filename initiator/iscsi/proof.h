@@ -66,5 +66,6 @@ bool proof_take(struct proof *proof, const struct iscsi_pair *pair, struct why *
 const char *proof_methods(const struct proof *proof);
 // Is there nothing that either has still to prove?
 bool proof_is_complete(const struct proof *proof);
-// All pairs of a response have been taken. False, with the reason: some are missing, or prove nothing.
+// All pairs of a response have been taken. False, with the reason: some are missing, or prove
+// nothing.
 bool proof_step(struct proof *proof, struct why *ret_why);

@@ -266,6 +266,8 @@ static inline uint32_t iscsi_maxcmdsn(const struct iscsi_connection *c)
 
 // The initiator hears that the session is about to end, if it has begun, and then it does.
 void iscsi_say_goodbye(struct iscsi_connection *c);
+// Ends all sessions with the target of this one.
+void iscsi_target_end(struct iscsi_connection *c);
 // What carriers connect to the UMA; `ctx` is their struct iscsi_door.
 void iscsi_door_advertise(void *ctx, const struct resource_table *table);
 void iscsi_door_on_connected(void *ctx, struct connect_request *request);
@@ -299,8 +301,6 @@ void iscsi_leave(struct iscsi_connection *c);
 enum iscsi_verdict iscsi_malformed(struct iscsi_connection *c);
 // False: no memory.
 bool iscsi_tasks_init(struct iscsi_connection *c);
-// Ends all sessions with the target of this one.
-void iscsi_target_end(struct iscsi_connection *c);
 // Is there a session that an initiator names so?
 bool iscsi_is_there(const struct iscsi *iscsi, const uint8_t isid[ISCSI_ISID_LEN], uint16_t tsih);
 // Ends other sessions of the same initiator port with the same target. True: one is not over yet.

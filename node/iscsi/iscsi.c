@@ -3,6 +3,7 @@
 #include "node/iscsi/iscsi.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/list.h"
@@ -74,6 +75,18 @@ void iscsi_say_goodbye(struct iscsi_connection *c)
         put_be16(head + ISCSI_ASYNC_OFF_PARAMETERS + 2, (uint16_t)c->parameters.time_to_wait);
     }
     iscsi_leave(c);
+}
+
+void iscsi_target_end(struct iscsi_connection *c)
+{
+    const struct list_link *all = &c->iscsi->connections;
+    for (struct list_link *l = all->next; l != all; l = l->next) {
+        struct iscsi_connection *other = LIST_ENTRY(l, struct iscsi_connection, link);
+        bool is_session = other->state == ISCSI_REINSTATING || !list_is_empty(&other->units);
+        if (is_session && strcmp(other->login.target, c->login.target) == 0) {
+            iscsi_say_goodbye(other);
+        }
+    }
 }
 
 /* ---- what the UMA calls of any of them ------------------------------------------------------- */

@@ -100,17 +100,6 @@ static bool is_session(const struct iscsi_connection *c)
     return c->state == ISCSI_REINSTATING || !list_is_empty(&c->units);
 }
 
-void iscsi_target_end(struct iscsi_connection *c)
-{
-    const struct list_link *all = &c->iscsi->connections;
-    for (struct list_link *l = all->next; l != all; l = l->next) {
-        struct iscsi_connection *other = LIST_ENTRY(l, struct iscsi_connection, link);
-        if (is_session(other) && strcmp(other->login.target, c->login.target) == 0) {
-            iscsi_say_goodbye(other);
-        }
-    }
-}
-
 bool iscsi_is_there(const struct iscsi *iscsi, const uint8_t isid[ISCSI_ISID_LEN], uint16_t tsih)
 {
     const struct list_link *all = &iscsi->connections;

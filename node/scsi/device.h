@@ -186,7 +186,7 @@ void nexus_clear(struct nexus *nexus, instant_ns now);
 void nexus_reset_unit(struct nexus *nexus, instant_ns now);
 // How many tasks have been aborted so far: the number of the last one.
 uint64_t scsi_target_aborts(const struct scsi_target *target);
-// Is a task of any nexus with the unit, aborted by this number or one before, still with the volume,
-// which it may change? One that waits for its initiator's data gets none any more, and one that
-// delivers has changed nothing.
+// Is a task of any nexus with the unit, aborted by this number or one before, still with the
+// volume, which it may change? One that waits for its initiator's data gets none any more, and one
+// that delivers has changed nothing.
 bool nexus_unit_is_aborting(const struct nexus *nexus, uint64_t abort);

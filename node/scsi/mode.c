@@ -1,6 +1,7 @@
 // Mode pages (SPC-4 sections 6.10 to 6.13 and 7.5, SBC-3 section 6.4): most of what they say is the
 // volume's. What can be changed is whether writes are cached, and in which format sense data are
-// told, for all initiators; a reset of the unit undoes it. Of all else MODE SELECT takes what is so.
+// told, for all initiators; a reset of the unit undoes it. Of all else MODE SELECT takes what is
+// so.
 
 #include <string.h>
 

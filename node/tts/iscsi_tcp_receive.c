@@ -1,6 +1,6 @@
 // iSCSI over TCP: PDUs from the initiator. A header is looked at when all of it is there; data that
-// are looked at as a whole likewise, in memory of their own where they are long; other data go where
-// they belong as they come.
+// are looked at as a whole likewise, in memory of their own where they are long; other data go
+// where they belong as they come.
 
 #include <stdlib.h>
 #include <string.h>
