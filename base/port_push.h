@@ -103,16 +103,20 @@ struct push_ops {
 
     // Where this process shows its keys; NULL: there is no memory for it. As long as the link.
     struct key_mirror *(*mirror)(struct link *link);
-    // Behind the withdrawal of a key: returns when no peer writes by it any more. Only a peer that
-    // is inside of the call is waited for.
-    void (*revoke)(struct link *link, uint64_t generation);
+    // Behind the withdrawal of a key, and again until it says true: no peer writes by it any more.
+    // Only a peer that is inside of the call is to be waited for, without a lock: it may be long in
+    // coming out, and it may lie.
+    bool (*revoke)(struct link *link, uint64_t generation);
     // The stream's peer may write or read by the keys of this domain from now on, as `rights` say
     // (enum key_right). False: not yet, ask again. True: that is settled, also where it will never
     // come to it.
     bool (*admit)(struct link_stream *stream, uint32_t pd, unsigned rights);
-    // It may not any more. When this returns it does not write, and what it reads from now on is
-    // worth nothing to it. Closing a stream does the same.
-    void (*expel)(struct link_stream *stream);
+    // It may not any more, and what it reads from now on is worth nothing to it. 0: it does not
+    // write either. Else it has not come out of the call for long, and is a leaver of that number.
+    // Closing a stream does the same.
+    uint64_t (*expel)(struct link_stream *stream);
+    // As `revoke`: the leaver of that number has come out. 0 is none.
+    bool (*has_left)(struct link *link, uint64_t leaver);
 
     // ---- who writes
 

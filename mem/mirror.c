@@ -53,6 +53,6 @@ void mirror_withdraw(struct mem_table *table, const struct slot *region)
     uint64_t generation =
         table->mirror != NULL && rights != 0 ? key_mirror_withdraw(table->mirror, region->stag) : 0;
     if (generation != 0 && (rights & KEY_MAY_WRITE) != 0) {
-        table->revocation.wait(table->revocation.ctx, generation);
+        table->revocation.begin(table->revocation.ctx, generation);
     }
 }

@@ -102,18 +102,18 @@ uint64_t mem_table_verdict_count(const struct mem_table *table, enum mem_verdict
 
 // ---- showing: processes of the same host may write into regions, and read, without asking
 
-// Port: returns when nobody writes any more by the key of this generation, which has been withdrawn
-// from the mirror, and nobody will.
+// Port: the key of this generation has been withdrawn from the mirror. Nobody will write by it, but
+// somebody may still: whoever has called for that returns to the program when nobody does.
 struct mem_revocation {
-    void (*wait)(void *ctx, uint64_t generation);
+    void (*begin)(void *ctx, uint64_t generation);
     void *ctx;
 };
 
 // From now on regions that are open for remote Writes or Reads are shown in `mirror`, zeroed memory
 // that stays as long as the table or until mem_table_hide. Windows, one-shot regions and regions on
 // demand are not: they can be taken back, or may be missing, in ways that only this process knows.
-// Deregistering and changing a region withdraws it, and returns behind `revocation` if it was open
-// for Writes. There is no region yet.
+// Deregistering and changing a region withdraws it, and begins a revocation if it was open for
+// Writes. There is no region yet.
 void mem_table_show(struct mem_table *table, struct key_mirror *mirror,
                     struct mem_revocation revocation);
 // The mirror is left as it is and no longer touched: it is another process' from now on.

@@ -27,10 +27,11 @@ static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
     return mem_sinks_reserve(rnic->mem, parts->config.read_contexts);
 }
 
-static void wait_for_peers(void *ctx, uint64_t generation)
+static void begin_revocation(void *ctx, uint64_t generation)
 {
-    struct link *link = ctx;
-    link->pushes->revoke(link, generation);
+    struct rnic *rnic = ctx;
+    struct link *link = rnic->shard.link;
+    rnic->revoking = link->pushes->revoke(link, generation) ? 0 : generation;
 }
 
 // Peers of this host may write into regions by themselves, if the link has such.
@@ -40,7 +41,7 @@ static void show_keys(struct rnic *rnic, struct link *link)
         link != NULL && link->pushes != NULL ? link->pushes->mirror(link) : NULL;
     if (mirror != NULL) {
         mem_table_show(rnic->mem, mirror,
-                       (struct mem_revocation){.wait = wait_for_peers, .ctx = link});
+                       (struct mem_revocation){.begin = begin_revocation, .ctx = rnic});
     }
 }
 

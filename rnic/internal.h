@@ -44,6 +44,7 @@ struct rnic {
     struct rnic_port port; // guarded by the shard's lock
     struct shard shard;
     struct mem_table *mem;
+    uint64_t revoking; // generation of a key by which somebody may be in; 0: none was withdrawn
     struct read_sched *read_sched;
     struct allotment_policy allotment;
     unsigned memory_short_by;    // enum rnic_memory_source, or-ed

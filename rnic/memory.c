@@ -64,6 +64,16 @@ static void region_release(struct rnic *rnic, uint32_t stag)
     }
 }
 
+// A peer may be inside of a Write by the key that was withdrawn: we wait for it, nobody else does.
+static int leave_revoked(struct rnic *rnic, int error)
+{
+    const uint64_t generation = rnic->revoking;
+    rnic->revoking = 0;
+    rnic_leave(rnic, error);
+    shard_await_writers(&rnic->shard, generation);
+    return error;
+}
+
 int rnic_region_reregister(struct rnic *rnic, uint32_t stag, unsigned flags, uint32_t pd,
                            void *addr, uint64_t len, uint32_t access, uint32_t *ret_stag)
 {
@@ -83,7 +93,7 @@ int rnic_region_reregister(struct rnic *rnic, uint32_t stag, unsigned flags, uin
     if (error == 0 && (flags & MEM_CHANGE_TRANSLATION) != 0) {
         region_release(rnic, stag);
     }
-    return rnic_leave(rnic, error);
+    return leave_revoked(rnic, error);
 }
 
 int rnic_region_deregister(struct rnic *rnic, uint32_t stag)
@@ -97,7 +107,7 @@ int rnic_region_deregister(struct rnic *rnic, uint32_t stag)
         PROBE1(region_deregistered, stag);
         region_release(rnic, stag);
     }
-    return rnic_leave(rnic, error);
+    return leave_revoked(rnic, error);
 }
 
 int rnic_region_prefetch(struct rnic *rnic, uint32_t pd, const struct sge *sge, bool write,

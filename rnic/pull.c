@@ -1,4 +1,5 @@
-// Who waits for the end of copies: rnic/shard.c makes them, rnic/ep/push.c begins and ends them.
+// Who waits for the end of copies: rnic/shard.c makes ours, rnic/ep/push.c begins and ends them;
+// those of peers into our memory are the link's to know of.
 
 #include "rnic/pull.h"
 
@@ -7,14 +8,19 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/port_link.h"
+#include "base/port_push.h"
 #include "base/time.h"
 #include "base/trace.h"
+#include "link/sys.h"
 #include "rnic/internal.h"
 #include "rnic/shard.h"
 #include "wq/wq.h"
 
 // A copy takes microseconds. One that takes so long is said to be waited for.
 static const duration_ns long_wait_ns = 100 * NS_PER_MS;
+// Between two looks whether a peer has come out.
+static const duration_ns nap_ns = 20 * NS_PER_US;
 
 static bool is_out(const struct rnic_qp *qp)
 {
@@ -70,5 +76,33 @@ void shard_await_copies_of(struct shard *shard, uint32_t lkey)
     CHECK(shard_is_held(shard));
     while (rnic_is_alive(shard->rnic) && (qp = find_user(shard, lkey)) != NULL) {
         wait_for_end(shard, qp, &is_said);
+    }
+}
+
+/* ---- those of peers -------------------------------------------------------------------------- */
+
+// The child of a fork has none of its parent's peers.
+static void await_peer(struct shard *shard, bool (*is_over)(struct link *link, uint64_t what),
+                       uint64_t what)
+{
+    for (bool is_out = false; !is_out;) {
+        sys_nap(nap_ns);
+        shard_lock(shard);
+        is_out = !rnic_is_alive(shard->rnic) || is_over(shard->link, what);
+        shard_unlock(shard);
+    }
+}
+
+void shard_await_writers(struct shard *shard, uint64_t generation)
+{
+    if (generation != 0) {
+        await_peer(shard, shard->link->pushes->revoke, generation);
+    }
+}
+
+void shard_await_leaver(struct shard *shard, uint64_t leaver)
+{
+    if (leaver != 0) {
+        await_peer(shard, shard->link->pushes->has_left, leaver);
     }
 }

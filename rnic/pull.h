@@ -27,3 +27,9 @@ void shard_pull(struct shard *shard, struct puller *puller);
 void shard_bar_pulls(struct shard *shard, struct rnic_qp *qp);
 // ... when none is that fills this local region, or takes octets from it.
 void shard_await_copies_of(struct shard *shard, uint32_t lkey);
+
+// Without any lock: returns when no peer writes by the key of this generation, which was withdrawn
+// (0: none was), or the leaver of that number has come out (0: there is none). Nobody else waits
+// for that.
+void shard_await_writers(struct shard *shard, uint64_t generation);
+void shard_await_leaver(struct shard *shard, uint64_t leaver);

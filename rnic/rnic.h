@@ -206,11 +206,12 @@ struct rnic_qp_on_packets {
 // Octets of Reads that are copied out of the peer's memory, or of a Write into it (rnic/pull.h):
 // who copies has no lock.
 struct rnic_pull {
-    struct list_link link; // among the shard's that are under way, or in none
-    bool is_barred;        // the queue pair is about to go
-    bool was_short;        // what left last was: others could have gone with it
-    bool is_pushing;       // a Write
-    int process;           // whose memory it is
+    struct list_link link;   // among the shard's that are under way, or in none
+    bool is_barred;          // the queue pair is about to go
+    bool was_short;          // what left last was: others could have gone with it
+    bool is_pushing;         // a Write
+    int process;             // whose memory it is
+    _Atomic uint64_t leaver; // of its connections: a peer that may still write; 0: none
 };
 
 struct rnic_qp {

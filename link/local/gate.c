@@ -9,12 +9,16 @@
 #include "base/key_mirror.h"
 #include "base/list.h"
 #include "base/port_push.h"
+#include "base/time.h"
 #include "base/trace.h"
 #include "link/local/keys.h"
 #include "link/local/memory.h"
 #include "link/local/slot.h"
 #include "link/local/stream.h"
 #include "link/local/thread.h"
+#include "link/sys.h"
+
+#define NAP_NS (20 * NS_PER_US)
 
 /* ---- our memory ------------------------------------------------------------------------------ */
 
@@ -30,43 +34,140 @@ struct key_mirror *local_gate_mirror(struct link *link)
     return l->own_keys.mirror;
 }
 
-static void on_long(void *ctx, pid_t process, pid_t thread)
-{
-    struct local_link *l = ctx;
-    l->counters.revocations_long++;
-    if (l->config.on_long_revocation != NULL) {
-        l->config.on_long_revocation(process, thread);
-    }
-}
-
-// The peer's slot for our memory.
-static void revoke_in(struct local_stream *s, uint64_t generation)
+// He is in by that key, and was when he was looked at before: it is said once if that takes long.
+static void note_inside(struct local_stream *s, const struct local_slot *slot)
 {
     struct local_link *l = local_link_at(s);
-    const struct local_patience patience = {
-        .clock = l->config.clock, .clock_ctx = l->config.clock_ctx, .on_long = on_long, .ctx = l};
-    local_slot_revoke(local_memory_slot(&s->memory, local_other_side(s->side)), generation,
-                      s->process, &patience);
-}
-
-void local_gate_revoke(struct link *link, uint64_t generation)
-{
-    struct local_link *l = local_link_of(link);
-    for (struct list_link *at = l->admitted.next; at != &l->admitted; at = at->next) {
-        revoke_in(LIST_ENTRY(at, struct local_stream, admitted_link), generation);
+    const uint64_t turn = atomic_load(&slot->turn);
+    const instant_ns now = l->config.clock(l->config.clock_ctx);
+    if (s->inside_since_ns == 0 || s->inside_turn != turn) {
+        s->inside_since_ns = now;
+        s->inside_turn = turn;
+        s->is_inside_said = false;
+    }
+    if (!s->is_inside_said && now >= instant_after(s->inside_since_ns, LOCAL_REVOKE_LONG_NS)) {
+        s->is_inside_said = true;
+        l->counters.revocations_long++;
+        if (l->config.on_long_revocation != NULL) {
+            l->config.on_long_revocation(s->process, (pid_t)atomic_load(&slot->thread));
+        }
     }
 }
 
-// Who cannot be looked at could not be waited for, and so does not write.
+// By the peer's slot for our memory.
+static bool is_out(struct local_stream *s, uint64_t generation)
+{
+    struct local_slot *slot = local_memory_slot(&s->memory, local_other_side(s->side));
+    const bool it_is = local_slot_revoke(slot, generation, s->process);
+    if (!it_is) {
+        note_inside(s, slot);
+    }
+    return it_is;
+}
+
+static bool are_out(struct list_link *streams, uint64_t generation)
+{
+    bool all = true;
+    for (struct list_link *at = streams->next; at != streams; at = at->next) {
+        all &= is_out(LIST_ENTRY(at, struct local_stream, admitted_link), generation);
+    }
+    return all;
+}
+
+bool local_gate_revoke(struct link *link, uint64_t generation)
+{
+    struct local_link *l = local_link_of(link);
+    const bool are_all = are_out(&l->admitted, generation);
+    return are_out(&l->leaving, generation) && are_all;
+}
+
+/* ---- leavers --------------------------------------------------------------------------------- */
+
+static void leaver_take_leave(struct local_stream *s)
+{
+    s->leaver = 0;
+    list_remove(&s->admitted_link);
+    if (s->is_departed && s->pushing_by == NULL) {
+        local_stream_rest(s);
+    }
+}
+
+static void leavers_look(struct local_link *l)
+{
+    struct list_link *next;
+    for (struct list_link *at = l->leaving.next; at != &l->leaving; at = next) {
+        struct local_stream *s = LIST_ENTRY(at, struct local_stream, admitted_link);
+        next = at->next;
+        if (is_out(s, LOCAL_SLOT_ANY)) {
+            leaver_take_leave(s);
+        }
+    }
+}
+
+bool local_gate_has_left(struct link *link, uint64_t leaver)
+{
+    struct local_link *l = local_link_of(link);
+    leavers_look(l);
+    for (struct list_link *at = l->leaving.next; at != &l->leaving; at = at->next) {
+        if (LIST_ENTRY(at, struct local_stream, admitted_link)->leaver == leaver) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void local_gate_forget_leavers(struct local_link *l)
+{
+    while (!list_is_empty(&l->leaving)) {
+        leaver_take_leave(LIST_ENTRY(l->leaving.next, struct local_stream, admitted_link));
+    }
+}
+
+static bool has_leaver(const struct local_link *l, pid_t process)
+{
+    for (struct list_link *at = l->leaving.next; at != &l->leaving; at = at->next) {
+        if (LIST_ENTRY(at, struct local_stream, admitted_link)->process == process) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The gate is closed. A copy takes microseconds, and its thread may have lost its processor; but
+// who is in for long waits for a page, or lies, and holds up nobody but who wants him out: so does
+// not any other stream of his.
+static bool await_out(struct local_stream *s)
+{
+    struct local_link *l = local_link_at(s);
+    const instant_ns begun_ns = l->config.clock(l->config.clock_ctx);
+    const duration_ns patience_ns = has_leaver(l, s->process) ? 0 : LOCAL_REVOKE_LONG_NS;
+    while (!is_out(s, LOCAL_SLOT_ANY)) {
+        if (l->config.clock(l->config.clock_ctx) >= instant_after(begun_ns, patience_ns)) {
+            return false;
+        }
+        sys_nap(NAP_NS);
+    }
+    return true;
+}
+
+/* ---- who may --------------------------------------------------------------------------------- */
+
+// Who cannot be looked at could not be waited for, and so does not write; nor does who is.
+static bool may_write(struct local_link *l, pid_t process)
+{
+    return local_threads_are_visible(process) && !has_leaver(l, process);
+}
+
 bool local_gate_admit(struct link_stream *stream, uint32_t pd, unsigned rights)
 {
     struct local_stream *s = local_stream_of(stream);
     struct local_link *l = local_link_at(s);
-    if (s->path == LOCAL_PATH_OFFERED || s->path == LOCAL_PATH_ASKED) {
+    leavers_look(l);
+    if (s->path == LOCAL_PATH_OFFERED || s->path == LOCAL_PATH_ASKED || s->leaver != 0) {
         return false;
     }
     rights &= l->config.rights;
-    if ((rights & KEY_MAY_WRITE) != 0 && !local_threads_are_visible(s->process)) {
+    if ((rights & KEY_MAY_WRITE) != 0 && !may_write(l, s->process)) {
         rights &= ~(unsigned)KEY_MAY_WRITE;
     }
     if (s->path != LOCAL_PATH_MEMORY || s->is_broken || l->own_keys.mirror == NULL || rights == 0) {
@@ -95,13 +196,19 @@ void local_gate_close(struct local_stream *s)
     atomic_store(&local_memory_gate(&s->memory, s->side)->opening, 0);
     if (!list_is_empty(&s->admitted_link)) {
         list_remove(&s->admitted_link);
-        revoke_in(s, LOCAL_SLOT_ANY);
+        if (!await_out(s)) {
+            struct local_link *l = local_link_at(s);
+            s->leaver = ++l->leaver_last;
+            list_push_tail(&l->leaving, &s->admitted_link);
+        }
     }
 }
 
-void local_gate_expel(struct link_stream *stream)
+uint64_t local_gate_expel(struct link_stream *stream)
 {
-    local_gate_close(local_stream_of(stream));
+    struct local_stream *s = local_stream_of(stream);
+    local_gate_close(s);
+    return s->leaver;
 }
 
 /* ---- the peer's memory ----------------------------------------------------------------------- */

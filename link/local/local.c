@@ -39,12 +39,6 @@ static struct local_stream *stream_new(struct local_link *l, void *owner)
     return s;
 }
 
-void local_stream_rest(struct local_stream *s)
-{
-    local_memory_release(&s->memory);
-    rest_put(&local_link_at(s)->rest, &s->link);
-}
-
 // Who writes past it just now, without a lock, names it and its memory still.
 static void stream_leave(struct local_stream *s)
 {
@@ -58,7 +52,7 @@ static void stream_leave(struct local_stream *s)
     s->forward.base.owner = NULL;
     list_remove(&s->link);
     s->is_departed = true;
-    if (s->pushing_by == NULL) {
+    if (s->pushing_by == NULL && s->leaver == 0) {
         local_stream_rest(s);
     }
 }
@@ -188,6 +182,10 @@ static void local_abandon(struct link *link)
         s->path = LOCAL_PATH_TCP;
         s->memory.base = NULL;
     }
+    for (struct list_link *at = l->leaving.next; at != &l->leaving; at = at->next) {
+        LIST_ENTRY(at, struct local_stream, admitted_link)->memory.base = NULL;
+    }
+    local_gate_forget_leavers(l);
     for (struct list_link *at = l->channels.next; at != &l->channels; at = at->next) {
         local_channel_abandon(LIST_ENTRY(at, struct local_channel, link));
     }
@@ -208,6 +206,7 @@ static void local_destroy(struct link *link)
     while (!list_is_empty(&l->streams)) {
         local_close(&LIST_ENTRY(l->streams.next, struct local_stream, link)->forward.base, true);
     }
+    local_gate_forget_leavers(l);
     local_path_forget_offers(l);
     while (!list_is_empty(&l->peers)) {
         local_gate_forget_peer(l, LIST_ENTRY(l->peers.next, struct local_peer_keys, link));
@@ -261,6 +260,7 @@ static const struct push_ops local_push_ops = {
     .revoke = local_gate_revoke,
     .admit = local_gate_admit,
     .expel = local_gate_expel,
+    .has_left = local_gate_has_left,
     .aim = local_push_aim,
     .put = local_push_put,
     .conclude = local_push_conclude,
@@ -287,6 +287,7 @@ int link_local_wrap(struct link *inner, const struct link_local_config *config, 
     list_init(&l->stuck);
     list_init(&l->peers);
     list_init(&l->admitted);
+    list_init(&l->leaving);
     l->own_keys.fd = -1;
     l->forward.base.pushes = config->rights != 0 ? &local_push_ops : NULL;
     rest_init(&l->rest);

@@ -129,7 +129,7 @@ void local_push_conclude(const struct push_aimed *push, bool is_done)
     counters->pushes_failed += !is_done;
     s->pushing_by->out_count--;
     s->pushing_by = NULL;
-    if (s->is_departed) {
+    if (s->is_departed && s->leaver == 0) {
         local_stream_rest(s);
     }
 }

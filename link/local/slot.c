@@ -9,7 +9,6 @@
 enum {
     TAIL_LEN_MAX = 64,
     SPINS = 2000, // looks before the kernel is asked how the thread is: a copy takes microseconds
-    NAP_NS = 20 * NS_PER_US,
 };
 
 static uint64_t load(const _Atomic uint64_t *word)
@@ -98,28 +97,12 @@ static bool is_out(struct local_slot *slot, pid_t process)
     return thread == 0 || thread > INT_MAX || local_thread_is_out(process, (pid_t)thread);
 }
 
-static void wait_until_out(struct local_slot *slot, uint64_t generation, uint64_t turn,
-                           pid_t process, const struct local_patience *patience)
-{
-    const instant_ns begun_ns = patience->clock(patience->clock_ctx);
-    bool is_said = false;
-    while (!has_left(slot, generation, turn) && !is_out(slot, process)) {
-        sys_nap(NAP_NS);
-        instant_ns now = patience->clock(patience->clock_ctx);
-        if (!is_said && now >= instant_after(begun_ns, LOCAL_REVOKE_LONG_NS)) {
-            is_said = true;
-            patience->on_long(patience->ctx, process, (pid_t)load(&slot->thread));
-        }
-    }
-}
-
-void local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process,
-                       const struct local_patience *patience)
+bool local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process)
 {
     atomic_thread_fence(memory_order_seq_cst);
     uint64_t turn = atomic_load_explicit(&slot->turn, memory_order_seq_cst);
     if (has_left(slot, generation, turn)) {
-        return;
+        return true;
     }
     for (unsigned i = 0; i < LOCAL_SLOT_PLACES; i++) {
         store(&slot->places[i].len, 0);
@@ -127,8 +110,8 @@ void local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t proce
     atomic_thread_fence(memory_order_seq_cst);
     for (unsigned i = 0; i < SPINS; i++) {
         if (has_left(slot, generation, turn)) {
-            return;
+            return true;
         }
     }
-    wait_until_out(slot, generation, turn, process, patience);
+    return is_out(slot, process);
 }

@@ -13,15 +13,16 @@
 //
 // Either the one sees the key withdrawn or the other sees him in. The kernel reads the places once,
 // at the beginning of the call: a thread that was outside of it when they had no length any more
-// writes nothing. There is no time-out.
+// writes nothing. There is no time-out; but who waits asks again and again, and holds nothing
+// meanwhile that others wait for.
 //
 // In front of every push stand eight octets to the *sill*, memory of the same process at an address
 // that was drawn at random. A process that has called exec since, or that has the number of one
 // that died, has nothing there: the call fails before it has written anything.
 //
 // The memory of both is hostile. What the other side writes here can make this one write its octets
-// elsewhere in that other process, which could do so itself; or wait, for as long as a thread of it
-// says that it is in.
+// elsewhere in that other process, which could do so itself; or whoever takes a key back wait, for
+// as long as a thread of it says that it is in.
 #pragma once
 
 #include <stdatomic.h>
@@ -33,7 +34,6 @@
 
 #include "base/check.h"
 #include "base/key_mirror.h"
-#include "base/time.h"
 
 enum {
     LOCAL_PUSH_MAX = 64 * 1024, // octets of one call
@@ -97,15 +97,5 @@ void local_slot_leave(const struct local_pusher *p);
 
 #define LOCAL_SLOT_ANY UINT64_MAX // whatever the key
 
-// Who waits, and what he says if that takes long: once, after LOCAL_REVOKE_LONG_NS.
-#define LOCAL_REVOKE_LONG_NS (100 * NS_PER_MS)
-struct local_patience {
-    instant_ns (*clock)(void *ctx);
-    void *clock_ctx;
-    void (*on_long)(void *ctx, pid_t process, pid_t thread);
-    void *ctx;
-};
-
-// Behind the withdrawal of the key: returns when nobody writes by it any more.
-void local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process,
-                       const struct local_patience *patience);
+// Behind the withdrawal of the key, and again until it says true: nobody writes by it any more.
+bool local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process);

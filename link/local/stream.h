@@ -17,6 +17,10 @@
 #include "link/local/slot.h"
 #include "link/rest.h"
 
+// So long is a peer waited for under the lock when its stream ends, and it is said when one takes
+// longer.
+#define LOCAL_REVOKE_LONG_NS (100 * NS_PER_MS)
+
 enum {
     LOCAL_OFFERS_MAX = 256,    // handed over, and their connections' octets have not come
     LOCAL_PEERS_MAX = 256,     // processes whose keys are mapped
@@ -71,6 +75,8 @@ struct local_link {
     struct list_link peers; // struct local_peer_keys, the oldest first
     unsigned peer_count;
     struct list_link admitted; // streams whose peers may write into our memory
+    struct list_link leaving;  // ... might, and have not come out of the call for long
+    uint64_t leaver_last;
 };
 
 struct local_stream {
@@ -93,7 +99,11 @@ struct local_stream {
 
     // Writes and Reads past the stream
     bool lets_in;                   // our gate is open
-    struct list_link admitted_link; // in `admitted`, or in none
+    struct list_link admitted_link; // in `admitted` or `leaving`, or in none
+    uint64_t leaver;                // in `leaving`: its number there; else 0. The memory stays
+    uint64_t inside_turn;           // of the peer's slot, when he was found in ...
+    instant_ns inside_since_ns;     // ... for the first time; 0: never
+    bool is_inside_said;            // ... that it takes long
     uint64_t openings;              // of our gate, of all times
     uint64_t peer_opening;          // of the peer's gate: what is below is from there; 0: nothing
     uint64_t peer_sill;
@@ -153,12 +163,14 @@ static inline enum local_end local_peer_end(const struct local_stream *s)
         local_memory_end(&s->memory, local_other_side(s->side)), memory_order_seq_cst);
 }
 
-// Calls go down this list.
-
-// ---- local.c
-
 // The end of a stream that was closed: nobody needs its memory any more.
-void local_stream_rest(struct local_stream *s);
+static inline void local_stream_rest(struct local_stream *s)
+{
+    local_memory_release(&s->memory);
+    rest_put(&local_link_at(s)->rest, &s->link);
+}
+
+// Calls go down this list.
 
 // ---- io.c: octets. As in struct link_ops.
 ssize_t local_recv(struct link_stream *stream, struct mspan into);
@@ -183,11 +195,14 @@ unsigned local_pull_confirm(struct link_stream *stream, const struct pull_run *r
 // ---- gate.c: likewise, and
 
 struct key_mirror *local_gate_mirror(struct link *link);
-void local_gate_revoke(struct link *link, uint64_t generation);
+bool local_gate_revoke(struct link *link, uint64_t generation);
 bool local_gate_admit(struct link_stream *stream, uint32_t pd, unsigned rights);
-void local_gate_expel(struct link_stream *stream);
-// The peer writes nothing into our memory any more when this returns.
+uint64_t local_gate_expel(struct link_stream *stream);
+bool local_gate_has_left(struct link *link, uint64_t leaver);
+// The peer writes nothing into our memory any more when this returns, or it is a leaver.
 void local_gate_close(struct local_stream *s);
+// None is waited for any more: no region is left, or the memory is another process's.
+void local_gate_forget_leavers(struct local_link *l);
 void local_gate_forget_peer(struct local_link *l, struct local_peer_keys *peer);
 // The gate that the peer has opened for us, with its keys in s->peer_keys. False: it lets us do
 // nothing of the kind, or the kernel does not.

@@ -241,6 +241,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
     conn_listener_leave(&ep->startup.admission);
     if (ep->stream != NULL) {
         ep->stream->owner = NULL;
+        ep_expel(ep);
         link_close(ep->stream, abort);
         ep->stream = NULL;
     }

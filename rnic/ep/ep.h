@@ -240,6 +240,9 @@ bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts);
 
 // After whatever may have changed what the queue pair takes: lets the peer's in, or out.
 void ep_note_admission(struct rnic_ep *ep);
+// Out, whatever it takes. Who does not come out is waited for where the program ends the queue
+// pair (qp->pull.leaver). Harmless when nobody is in.
+void ep_expel(struct rnic_ep *ep);
 // Ours may go past it: whoever drives may be held up by a copy, or leaves it to who may
 // (rnic/pull.h).
 bool ep_may_pass(const struct rnic_ep *ep, instant_ns now);

@@ -32,6 +32,14 @@ static unsigned rights_wanted(const struct rnic_ep *ep)
     return ep_input_is_lent(ep) ? qp_rights_past_stream(stream_qp(ep->qp)) : 0;
 }
 
+void ep_expel(struct rnic_ep *ep)
+{
+    if (ep->admitted != 0) {
+        ep->admitted = 0;
+        atomic_store(&ep->qp->pull.leaver, ep->stream->link->pushes->expel(ep->stream));
+    }
+}
+
 void ep_note_admission(struct rnic_ep *ep)
 {
     const struct push_ops *pushes = pushes_of(ep);
@@ -42,10 +50,7 @@ void ep_note_admission(struct rnic_ep *ep)
     if (wanted == ep->admitted) {
         return;
     }
-    if (ep->admitted != 0) {
-        ep->admitted = 0;
-        pushes->expel(ep->stream);
-    }
+    ep_expel(ep);
     if (wanted != 0 && pushes->admit(ep->stream, ep->qp->wq->config->pd, wanted)) {
         ep->admitted = wanted;
     }

@@ -161,6 +161,7 @@ void rnic_qp_destroy(struct rnic_qp *qp)
     mem_pd_release(rnic->mem, pd);
     rnic_leave(rnic, 0);
     pollers_unlock(qp);
+    shard_await_leaver(&rnic->shard, atomic_load(&qp->pull.leaver));
     atomic_fetch_sub(&qp->send_cq->users, 1);
     atomic_fetch_sub(&qp->recv_cq->users, 1);
     if (qp->srq != NULL) {
@@ -208,6 +209,7 @@ int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change)
     if (is_reset) {
         pollers_unlock(qp);
     }
+    shard_await_leaver(&rnic->shard, atomic_load(&qp->pull.leaver));
     return error;
 }
 

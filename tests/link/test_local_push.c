@@ -26,6 +26,7 @@ static instant_ns clock_of_test(void *ctx)
 }
 
 static atomic_bool is_said; // that a revocation takes long
+static atomic_bool may_leave;
 
 static void on_long_revocation(pid_t process, pid_t thread)
 {
@@ -195,7 +196,7 @@ static void a_key_that_was_taken_back_is_worth_nothing(void **state)
 {
     (void)state;
     admit();
-    the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG));
+    assert_true(the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG)));
     assert_false(push());
 }
 
@@ -206,7 +207,7 @@ static void a_key_that_is_taken_back_before_the_octets_go_lets_nobody_in(void **
     (void)state;
     admit();
     assert_int_equal(aim_at(STAG, 0, LEN, &aimed), PAST_BEGUN);
-    the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG));
+    assert_true(the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG)));
     assert_false(put(&aimed));
     assert_int_equal(target[0], 0);
     assert_int_equal(counters()->pushes_failed, 1);
@@ -257,7 +258,7 @@ static void who_asks_whether_it_could_begins_nothing(void **state)
     assert_true(push());
 }
 
-// Comes in, and stays until it is complained of. It runs all the time, so it may be in the call
+// Comes in, and stays until it may leave. It runs all the time, so it may be in the call
 // that is waited for; ThreadSanitizer's atomics would sleep on a lock of its own, in a call that
 // is not.
 __attribute__((no_sanitize("thread"))) static void *linger(void *ctx)
@@ -266,26 +267,79 @@ __attribute__((no_sanitize("thread"))) static void *linger(void *ctx)
     atomic_store(&slot->thread, (uint64_t)gettid());
     atomic_store(&slot->turn, 1);
     atomic_store(&slot->generation, 1);
-    while (!atomic_load(&is_said)) {
+    while (!atomic_load(&may_leave)) {
     }
     atomic_store(&slot->generation, 0);
     return NULL;
 }
 
-static void a_peer_that_lingers_is_waited_for_and_counted(void **state)
+// The passive side's peer, which has been admitted, is in.
+static pthread_t somebody_inside(void)
 {
     struct local_stream *s = local_stream_of(l.passive);
     struct local_slot *slot = local_memory_slot(&s->memory, local_other_side(s->side));
     pthread_t thread;
-    (void)state;
-    admit();
+    atomic_store(&may_leave, false);
     assert_int_equal(pthread_create(&thread, NULL, linger, slot), 0);
     while (atomic_load(&slot->generation) == 0) {
     }
-    the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG));
-    assert_int_equal(atomic_load(&slot->generation), 0);
-    assert_int_equal(counters()->revocations_long, 1);
+    return thread;
+}
+
+static void let_out(pthread_t thread)
+{
+    atomic_store(&may_leave, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void a_peer_that_lingers_is_waited_for_and_counted(void **state)
+{
+    (void)state;
+    admit();
+    pthread_t thread = somebody_inside();
+    const uint64_t generation = key_mirror_withdraw(mirror, STAG);
+    while (!atomic_load(&is_said)) {
+        assert_false(the_link->pushes->revoke(the_link, generation));
+    }
+    assert_false(the_link->pushes->revoke(the_link, generation));
+    assert_int_equal(counters()->revocations_long, 1);
+    assert_true(the_link->pushes->revoke(the_link, generation + 1)); // by another he is not in
+    let_out(thread);
+    assert_true(the_link->pushes->revoke(the_link, generation));
+}
+
+// Its stream ends, and keeps its memory for as long as it may still write by it.
+static void a_peer_that_does_not_come_out_is_a_leaver(void **state)
+{
+    struct local_stream *s = local_stream_of(l.passive);
+    (void)state;
+    admit();
+    pthread_t thread = somebody_inside();
+    const uint64_t leaver = the_link->pushes->expel(l.passive);
+    assert_int_not_equal(leaver, 0);
+    assert_false(the_link->pushes->admit(l.passive, PD, KEY_MAY_WRITE)); // not yet
+    link_close(l.passive, false);
+    l.passive = NULL;
+    assert_false(the_link->pushes->has_left(the_link, leaver));
+    assert_false(the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG)));
+    assert_non_null(s->memory.base);
+    let_out(thread);
+    assert_true(the_link->pushes->has_left(the_link, leaver));
+    assert_null(s->memory.base);
+}
+
+// Who is waited for keeps no more than one stream of this process so.
+static void a_process_with_a_leaver_is_not_let_in(void **state)
+{
+    (void)state;
+    admit();
+    pthread_t thread = somebody_inside();
+    assert_int_not_equal(the_link->pushes->expel(l.passive), 0);
+    assert_true(the_link->pushes->admit(l.active, PD, KEY_MAY_WRITE));
+    assert_false(local_stream_of(l.active)->lets_in);
+    let_out(thread);
+    assert_true(the_link->pushes->admit(l.active, PD, KEY_MAY_WRITE));
+    assert_true(local_stream_of(l.active)->lets_in);
 }
 
 static void long_writes_go_by_the_stream(void **state)
@@ -379,6 +433,8 @@ int main(void)
         PUSH_TEST(keys_that_are_looked_at_are_not_forgotten),
         PUSH_TEST(who_asks_whether_it_could_begins_nothing),
         PUSH_TEST(a_peer_that_lingers_is_waited_for_and_counted),
+        PUSH_TEST(a_peer_that_does_not_come_out_is_a_leaver),
+        PUSH_TEST(a_process_with_a_leaver_is_not_let_in),
         PUSH_TEST(long_writes_go_by_the_stream),
         PUSH_TEST(memory_that_is_unmapped_goes_by_the_stream),
         PUSH_TEST(a_gate_that_lies_is_not_believed),

@@ -11,7 +11,7 @@ static unsigned wait_count;
 static bool was_shown; // ... while it was waited for
 static struct key last_found;
 
-static void wait(void *ctx, uint64_t generation)
+static void begin(void *ctx, uint64_t generation)
 {
     (void)ctx;
     was_shown = last_found.entry != NULL && key_is_shown(&last_found);
@@ -25,7 +25,7 @@ static int setup(void **state)
     memset(&mirror, 0, sizeof mirror);
     last_found = (struct key){0};
     wait_count = 0;
-    mem_table_show(f->table, &mirror, (struct mem_revocation){.wait = wait});
+    mem_table_show(f->table, &mirror, (struct mem_revocation){.begin = begin});
     return 0;
 }
 
