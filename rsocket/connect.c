@@ -21,6 +21,13 @@ static const struct rs_options default_options = {
     .keep_idle_s = 7200,
 };
 
+static struct rs_options options_of(int domain)
+{
+    struct rs_options options = default_options;
+    options.domain = domain;
+    return options;
+}
+
 static int stream_new(int domain)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -33,17 +40,19 @@ static int stream_new(int domain)
         return -1;
     }
     id->route.addr.src_addr.sa_family = (sa_family_t)domain; // for rgetsockname
+    const struct rs_options options = options_of(domain);
     struct rs *rs;
-    return rs_open(channel, id, &default_options, &rs) == 0 ? rs->fd : -1;
+    return rs_open(channel, id, &options, &rs) == 0 ? rs->fd : -1;
 }
 
 static int datagrams_new(int domain)
 {
     int fd = socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct rs_datagrams *datagrams = fd >= 0 ? rs_datagrams_create(fd) : NULL;
+    const struct rs_options options = options_of(domain);
     struct rs *rs;
     if (datagrams != NULL) {
-        return rs_open_datagrams(fd, datagrams, &default_options, &rs) == 0 ? fd : -1;
+        return rs_open_datagrams(fd, datagrams, &options, &rs) == 0 ? fd : -1;
     }
     int error = errno;
     if (fd >= 0) {

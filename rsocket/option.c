@@ -193,6 +193,11 @@ bool rs_lingers(const struct rs *rs)
     return bit_get(rs->options.so, SO_LINGER);
 }
 
+static int protocol_of(const struct rs *rs)
+{
+    return rs_is_datagram(rs) ? IPPROTO_UDP : IPPROTO_TCP;
+}
+
 // SO_ERROR tells an error once.
 static int take_error(struct rs *rs)
 {
@@ -225,6 +230,12 @@ static int get_socket_option(struct rs *rs, int name, int *ret)
         return 0;
     case SO_ACCEPTCONN:
         *ret = rs->state == RS_LISTENING;
+        return 0;
+    case SO_DOMAIN:
+        *ret = rs->options.domain;
+        return 0;
+    case SO_PROTOCOL:
+        *ret = protocol_of(rs);
         return 0;
     default:
         return rs_fail(ENOTSUP);
@@ -303,12 +314,13 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
     if (result != 0) {
         return -1;
     }
+    // Who has less room gets the beginning, as of the kernel's sockets.
     bool is_linger = level == SOL_SOCKET && optname == SO_LINGER;
     socklen_t len = is_linger ? sizeof linger : sizeof number;
-    if (*optlen < len) {
+    if (*optlen > INT_MAX) {
         return rs_fail(EINVAL);
     }
-    memcpy(optval, is_linger ? (const void *)&linger : (const void *)&number, len);
-    *optlen = len;
+    *optlen = *optlen < len ? *optlen : len;
+    memcpy(optval, is_linger ? (const void *)&linger : (const void *)&number, *optlen);
     return 0;
 }

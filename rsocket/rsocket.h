@@ -165,6 +165,7 @@ bool rs_move(struct rs *rs, enum rs_event event);
 /* ---- sockets --------------------------------------------------------------------------------- */
 
 struct rs_options {
+    int domain;
     uint32_t send_ring_len, recv_ring_len;
     uint32_t inline_len;
     uint16_t sq_size, rq_size;
