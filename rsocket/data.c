@@ -119,20 +119,25 @@ static bool has_data_or_over(const struct rs *rs)
     return rs->rx.ready_len > 0 || rs->state != RS_CONNECTED || !rs->may_read;
 }
 
+// What nothing means: the end of the stream, or that it was cut off.
+static ssize_t tell_end(const struct rs *rs)
+{
+    return rs->state == RS_BROKEN ? rs_fail(rs->error != 0 ? rs->error : ECONNRESET) : 0;
+}
+
 // What has arrived, waiting for the first of it; 0 at the end of the stream.
-static ssize_t receive_part(struct rs *rs, const struct iovec *part, bool is_nonblocking, int flags)
+static ssize_t receive_part(struct rs *rs, const struct iovec *part, bool is_nonblocking,
+                            bool wants_all)
 {
     uint8_t *to = part->iov_base;
-    bool is_peek = (flags & MSG_PEEK) != 0;
-    bool wants_all = (flags & MSG_WAITALL) != 0 && !is_peek;
     size_t done = 0;
     do {
         if (rs_wait_until(rs, is_nonblocking, has_data_or_over) != 0) {
             return done > 0 ? (ssize_t)done : -1;
         }
-        size_t count = rs_stream_read(rs, to + done, part->iov_len - done, is_peek);
-        if (count == 0 && rs->state == RS_BROKEN && done == 0) {
-            return rs_fail(rs->error != 0 ? rs->error : ECONNRESET);
+        size_t count = rs_stream_read(rs, to + done, part->iov_len - done);
+        if (count == 0 && done == 0) {
+            return tell_end(rs);
         }
         done += count;
         wants_all = wants_all && count > 0;
@@ -140,23 +145,23 @@ static ssize_t receive_part(struct rs *rs, const struct iovec *part, bool is_non
     return (ssize_t)done;
 }
 
-static ssize_t stream_receive(struct rs *rs, const struct iovec *iov, size_t count, int flags)
+static ssize_t receive_all(struct rs *rs, const struct iovec *iov, size_t count, int flags)
 {
-    bool is_nonblocking = rs_is_nonblocking(rs, flags);
-    ssize_t done = rs_await_connected(rs, is_nonblocking);
-    for (size_t i = 0; i < count && done >= 0; i++) {
+    const bool is_nonblocking = rs_is_nonblocking(rs, flags);
+    const bool wants_all = (flags & MSG_WAITALL) != 0;
+    ssize_t done = 0;
+    for (size_t i = 0; i < count; i++) {
         if (iov[i].iov_len == 0) {
             continue;
         }
         // Only the first part is worth waiting for.
-        bool waits = done == 0 || (flags & MSG_WAITALL) != 0;
-        ssize_t got = receive_part(rs, &iov[i], is_nonblocking || !waits, flags);
+        bool waits = done == 0 || wants_all;
+        ssize_t got = receive_part(rs, &iov[i], is_nonblocking || !waits, wants_all);
         if (got < 0) {
-            done = done > 0 ? done : -1;
-            break;
+            return done > 0 ? done : -1;
         }
         done += got;
-        if ((size_t)got < iov[i].iov_len || (flags & MSG_PEEK) != 0) {
+        if ((size_t)got < iov[i].iov_len) {
             break;
         }
     }
@@ -164,6 +169,29 @@ static ssize_t stream_receive(struct rs *rs, const struct iovec *iov, size_t cou
         rs_progress(rs); // room was made: the peer is to learn of it
     }
     return done;
+}
+
+static ssize_t peek(struct rs *rs, const struct iovec *iov, size_t count, int flags)
+{
+    size_t len = 0, done = 0;
+    for (size_t i = 0; i < count; i++) {
+        len += iov[i].iov_len;
+    }
+    if (len > 0 && rs_wait_until(rs, rs_is_nonblocking(rs, flags), has_data_or_over) != 0) {
+        return -1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        done += rs_stream_peek(rs, done, iov[i].iov_base, iov[i].iov_len);
+    }
+    return len > 0 && done == 0 ? tell_end(rs) : (ssize_t)done;
+}
+
+static ssize_t stream_receive(struct rs *rs, const struct iovec *iov, size_t count, int flags)
+{
+    if (rs_await_connected(rs, rs_is_nonblocking(rs, flags)) != 0) {
+        return -1;
+    }
+    return flags & MSG_PEEK ? peek(rs, iov, count, flags) : receive_all(rs, iov, count, flags);
 }
 
 // From whom, and what else there is to tell of it.

@@ -281,8 +281,10 @@ bool rs_stream_may_control(const struct rs *rs);
 int rs_stream_send_control(struct rs *rs, enum rs_control control);
 int rs_stream_send_iomap(struct rs *rs, unsigned index, const struct rs_iomap_entry *entry);
 bool rs_stream_is_idle(const struct rs *rs); // nothing is under way
-// Octets copied out, at most `len`; they stay with `peek`.
-size_t rs_stream_read(struct rs *rs, void *buf, size_t len, bool peek);
+// Octets copied out, at most `len`.
+size_t rs_stream_read(struct rs *rs, void *buf, size_t len);
+// The same behind `from` others; all stay.
+size_t rs_stream_peek(const struct rs *rs, size_t from, void *buf, size_t len);
 
 /* ---- datagrams (datagram.c); lock held ------------------------------------------------------- */
 

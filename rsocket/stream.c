@@ -534,14 +534,24 @@ void rs_stream_take_event(struct rs *rs)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-size_t rs_stream_read(struct rs *rs, void *buf, size_t len, bool peek)
+size_t rs_stream_peek(const struct rs *rs, size_t from, void *buf, size_t len)
 {
-    uint32_t n = len < rs->rx.ready_len ? (uint32_t)len : rs->rx.ready_len;
-    uint32_t to_end = rs->rx.len - rs->rx.at;
-    uint32_t first = n < to_end ? n : to_end;
-    memcpy(buf, rs->rx.ring + rs->rx.at, first);
+    const size_t rest = from < rs->rx.ready_len ? rs->rx.ready_len - from : 0;
+    const size_t n = len < rest ? len : rest;
+    if (n == 0) {
+        return 0;
+    }
+    const size_t at = (rs->rx.at + from) % rs->rx.len, to_end = rs->rx.len - at;
+    const size_t first = n < to_end ? n : to_end;
+    memcpy(buf, rs->rx.ring + at, first);
     memcpy((uint8_t *)buf + first, rs->rx.ring, n - first);
-    if (!peek) {
+    return n;
+}
+
+size_t rs_stream_read(struct rs *rs, void *buf, size_t len)
+{
+    const uint32_t n = (uint32_t)rs_stream_peek(rs, 0, buf, len);
+    if (n > 0) {
         rs->rx.at = (rs->rx.at + n) % rs->rx.len;
         rs->rx.ready_len -= n;
         rs->rx.free_len += n;

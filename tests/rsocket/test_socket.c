@@ -77,6 +77,28 @@ static void test_vectors(void **state)
     pair_close(&p);
 }
 
+// As many as there is room for, and the next look sees them from the first on.
+static void test_peek_fills_all_parts(void **state)
+{
+    struct pair p;
+    char a[3], b[2], c[8];
+    struct iovec in[] = {{a, sizeof a}, {NULL, 0}, {b, sizeof b}, {c, sizeof c}};
+    struct msghdr msg = {.msg_iov = in, .msg_iovlen = 4};
+    pair_open(&p);
+    assert_int_equal(rsend(p.active, "abcdefghi", 9, 0), 9);
+    for (unsigned i = 0; i < 2; i++) {
+        memset(b, 0, sizeof b);
+        memset(c, 0, sizeof c);
+        assert_int_equal(rrecvmsg(p.passive, &msg, MSG_PEEK), 9);
+        assert_memory_equal(a, "abc", 3);
+        assert_memory_equal(b, "de", 2);
+        assert_memory_equal(c, "fghi", 4);
+    }
+    assert_int_equal(rrecv(p.passive, c, sizeof c, 0), 8);
+    assert_memory_equal(c, "abcdefgh", 8);
+    pair_close(&p);
+}
+
 static void test_waitall_waits_for_all(void **state)
 {
     struct pair p;
@@ -599,6 +621,7 @@ int main(void)
         cmocka_unit_test(test_octets_arrive_in_both_directions),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_peek_leaves_what_it_shows),
+        cmocka_unit_test(test_peek_fills_all_parts),
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_waitall_waits_for_all),
         cmocka_unit_test(test_long_streams_in_both_directions),
