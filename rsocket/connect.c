@@ -82,6 +82,7 @@ static int stream_bind(struct rs *rs, const struct sockaddr *addr)
         return -1;
     }
     rs_move(rs, RS_ON_BIND);
+    rs->is_bound = true;
     return 0;
 }
 
@@ -141,25 +142,70 @@ static int connect_begin(struct rs *rs)
     return rdma_connect(rs->id, &param);
 }
 
-// Who asks again asks what has come of it. A socket that could not connect has no second try.
-static int connect_again(struct rs *rs)
+// Once, as the kernel's sockets do; who connects behind that tries anew.
+static int tell_failure(struct rs *rs)
 {
-    if (rs->state == RS_FAILED) {
-        return rs_fail(rs->error != 0 ? rs->error : ECONNABORTED);
-    }
+    rs->is_failure_told = true;
+    return rs_fail(rs->error != 0 ? rs->error : ECONNABORTED);
+}
+
+// `unknown`: the errno of who does not wait for it.
+static int tell_outcome(struct rs *rs, int unknown)
+{
     if (rs_await_connected(rs, rs_is_nonblocking(rs, 0)) == 0) {
         return 0;
     }
-    return errno == EAGAIN ? rs_fail(EALREADY) : -1;
+    if (rs->state == RS_FAILED) {
+        return tell_failure(rs);
+    }
+    return errno == EAGAIN ? rs_fail(unknown) : -1;
+}
+
+// What an id was told of the program's options goes with it.
+static int options_repeat(const struct rs *rs, struct rdma_cm_id *id)
+{
+    int reuse_addr = (rs->options.so >> SO_REUSEADDR & 1) != 0;
+    int v6_only = (rs->options.ipv6 >> IPV6_V6ONLY & 1) != 0;
+    return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse_addr,
+                           sizeof reuse_addr) == 0 &&
+                   rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &v6_only,
+                                   sizeof v6_only) == 0
+               ? 0
+               : -1;
+}
+
+// An id connects once: the next try has one of its own, at the address that the program has bound.
+static int begin_anew(struct rs *rs)
+{
+    const struct sockaddr_storage local = rs->id->route.addr.src_storage;
+    struct rdma_cm_id *id;
+    if (rdma_create_id(rs->channel, &id, NULL, RDMA_PS_TCP) != 0) {
+        return -1;
+    }
+    rs_stream_close(rs);
+    rdma_destroy_id(rs->id);
+    rs->id = id;
+    rs->error = 0;
+    id->route.addr.src_addr.sa_family = (sa_family_t)rs->options.domain;
+    if (options_repeat(rs, id) != 0) {
+        return -1;
+    }
+    return rs->is_bound ? rdma_bind_addr(id, (struct sockaddr *)(uintptr_t)&local) : 0;
 }
 
 static int stream_connect(struct rs *rs, const struct sockaddr *addr)
 {
-    if (rs->state == RS_CONNECTING || rs->state == RS_FAILED) {
-        return connect_again(rs);
+    if (rs->state == RS_CONNECTING) {
+        return tell_outcome(rs, EALREADY);
     }
-    if (rs->state != RS_NEW && rs->state != RS_BOUND) {
+    if (rs->state == RS_FAILED && !rs->is_failure_told) {
+        return tell_failure(rs);
+    }
+    if (rs->state != RS_NEW && rs->state != RS_BOUND && rs->state != RS_FAILED) {
         return rs_fail(rs->state == RS_LISTENING ? EINVAL : EISCONN);
+    }
+    if (rs->state == RS_FAILED && begin_anew(rs) != 0) {
+        return -1;
     }
     // An address that leads nowhere leaves the socket as it was, for another one.
     if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)(uintptr_t)addr, RESOLVE_TIMEOUT_MS) !=
@@ -168,13 +214,10 @@ static int stream_connect(struct rs *rs, const struct sockaddr *addr)
     }
     if (connect_begin(rs) != 0) {
         rs_failed(rs, errno);
-        return -1;
+        return tell_failure(rs);
     }
     rs_move(rs, RS_ON_CONNECT);
-    if (rs_await_connected(rs, rs_is_nonblocking(rs, 0)) == 0) {
-        return 0;
-    }
-    return errno == EAGAIN ? rs_fail(EINPROGRESS) : -1;
+    return tell_outcome(rs, EINPROGRESS);
 }
 
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)

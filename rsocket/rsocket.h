@@ -216,6 +216,8 @@ struct rs {
     bool has_more;            // the last look has ended before the CQ was empty
     int flags;                // O_NONBLOCK, as rfcntl has it
     int error;                // for SO_ERROR
+    bool is_bound;            // by the program, so that it has the same address in a next try
+    bool is_failure_told;     // RS_FAILED: the next rconnect is a new one
     struct rs_options options;
     struct rs_hello peer; // RS_ACCEPTING: kept until data may flow
     struct rs_send_side tx;

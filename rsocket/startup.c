@@ -6,6 +6,7 @@ void rs_failed(struct rs *rs, int error)
 {
     rs_move(rs, RS_ON_FAILURE);
     rs->error = error;
+    rs->is_failure_told = false;
 }
 
 static void on_established(struct rs *rs, const struct rdma_conn_param *param)

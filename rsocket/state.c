@@ -5,7 +5,7 @@
 //   its own  NEW -answer-> ACCEPTING -established-> CONNECTED
 //   the end  CONNECTED -goodbye-> DISCONNECTED, CONNECTED -break-> BROKEN
 //
-// A socket that could not connect may still be bound, or listen.
+// A socket that could not connect may try again, or be bound, or listen.
 
 #include "rsocket/rsocket.h"
 
@@ -14,7 +14,8 @@ static const uint8_t after[RS_EVENT_COUNT][RS_STATE_COUNT] = {
     [RS_ON_BIND] = {[RS_NEW] = RS_BOUND, [RS_FAILED] = RS_BOUND},
     [RS_ON_LISTEN] =
         {[RS_NEW] = RS_LISTENING, [RS_BOUND] = RS_LISTENING, [RS_FAILED] = RS_LISTENING},
-    [RS_ON_CONNECT] = {[RS_NEW] = RS_CONNECTING, [RS_BOUND] = RS_CONNECTING},
+    [RS_ON_CONNECT] =
+        {[RS_NEW] = RS_CONNECTING, [RS_BOUND] = RS_CONNECTING, [RS_FAILED] = RS_CONNECTING},
     [RS_ON_ANSWER] = {[RS_NEW] = RS_ACCEPTING},
     [RS_ON_ESTABLISHED] = {[RS_CONNECTING] = RS_CONNECTED, [RS_ACCEPTING] = RS_CONNECTED},
     [RS_ON_FAILURE] = {[RS_NEW] = RS_FAILED,

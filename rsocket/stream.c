@@ -173,6 +173,11 @@ void rs_stream_close(struct rs *rs)
     free(rs->tx.ring);
     free(rs->rx.ring);
     free(rs->targets);
+    rs->tx = (struct rs_send_side){0};
+    rs->rx = (struct rs_recv_side){0};
+    rs->targets = NULL;
+    rs->targets_mr = NULL;
+    rs->is_armed = rs->has_more = false;
 }
 
 struct rs_hello rs_stream_hello(const struct rs *rs)

@@ -316,12 +316,49 @@ static void test_who_connects_again_after_a_refusal_hears_of_it(void **state)
     rclose(listener_open(&addr));
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
     assert_int_equal(rpoll(&writable, 1, 5000), 1);
-    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
-    assert_int_equal(errno, ECONNREFUSED);
     assert_int_equal(rgetsockopt(active, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+    assert_int_equal(error, ECONNREFUSED);
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
-    assert_int_equal(errno, ECONNABORTED);
+    assert_int_equal(errno, ECONNABORTED); // it was told by the option
     rclose(active);
+}
+
+// Has a port, at which nobody listens yet.
+static int bound_open(struct sockaddr_in *ret_addr)
+{
+    socklen_t len = sizeof *ret_addr;
+    int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+    *ret_addr =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(rbind(fd, (struct sockaddr *)ret_addr, len), 0);
+    assert_int_equal(rgetsockname(fd, (struct sockaddr *)ret_addr, &len), 0);
+    return fd;
+}
+
+// As programs do whose server is not there yet, with one socket.
+static void test_who_was_refused_connects_when_somebody_listens(void **state)
+{
+    struct sockaddr_in addr, own, seen;
+    socklen_t len = sizeof seen;
+    char buf[8];
+    int listener = bound_open(&addr), active = bound_open(&own);
+    struct pollfd writable = {.fd = active, .events = POLLOUT};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+        assert_int_equal(errno, ECONNREFUSED);
+    }
+    assert_int_equal(rlisten(listener, 1), 0);
+    assert_int_equal(rfcntl(active, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, EINPROGRESS);
+    struct pair p = {listener, active, raccept(listener, NULL, NULL)};
+    assert_int_equal(rpoll(&writable, 1, 20000), 1);
+    assert_int_equal(rgetpeername(p.passive, (struct sockaddr *)&seen, &len), 0);
+    assert_int_equal(seen.sin_port, own.sin_port); // it is bound where it was
+    assert_int_equal(rsend(p.active, "at last", 8, 0), 8);
+    assert_int_equal(rrecv(p.passive, buf, sizeof buf, 0), 8);
+    assert_string_equal(buf, "at last");
+    pair_close(&p);
 }
 
 static void assert_no_peer(int fd)
@@ -633,6 +670,7 @@ int main(void)
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_who_connects_again_hears_what_has_come_of_it),
         cmocka_unit_test(test_who_connects_again_after_a_refusal_hears_of_it),
+        cmocka_unit_test(test_who_was_refused_connects_when_somebody_listens),
         cmocka_unit_test(test_there_is_no_peer_before_the_connection),
         cmocka_unit_test(test_an_address_that_leads_nowhere_leaves_room_for_another),
         cmocka_unit_test(test_rpoll_wakes_for_data_and_times_out_without),
