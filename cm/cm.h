@@ -12,9 +12,10 @@
 //   stream.c    how ids connect where streams carry queue pairs: endpoints of the RNIC
 //   packet.c    ... where packets do: InfiniBand's connection manager
 //   choose.c    which of the devices an id uses; what it shows to the program
-//   multicast.c groups joined and left
+//   group.c     the queue pair of an id and its multicast groups
 //   end.c       ids and channels destroyed; ids migrated
 //   deliver.c   events: out of a queue, to the program
+//   multicast.c groups joined and left
 //   resolve.c   bind, resolve
 //   connect.c   listen, connect, accept, …    ep.c        endpoints for synchronous programs
 //   qp.c        queue pairs, SRQs             option.c, ece.c, newer.c, strings.c
@@ -149,7 +150,9 @@ struct cm_group {
     struct list_link link;
     struct sockaddr_storage addr;
     union ibv_gid gid;
-    struct ibv_qp *qp; // attached to it; NULL: none
+    bool receives;
+    bool is_being_told; // cm_lock; the program is told that it has joined, and it stays so long
+    struct ibv_qp *qp;  // attached to it; NULL: none
 };
 
 enum { CM_PRIVATE_DATA_MAX_LEN = 255 }; // a uint8_t counts it in the program's structures
@@ -177,7 +180,7 @@ struct cm_id {
     uint8_t prefix_len; // private data that goes before the program's (ai_connect)
     uint8_t prefix[CM_PRIVATE_DATA_MAX_LEN];
     struct ibv_qp_init_attr *qp_init_attr; // of endpoints that listen: for rdma_get_request
-    struct list_link groups;               // struct cm_group
+    struct list_link groups;               // struct cm_group; changed under cm_lock
     bool is_resolving;                     // cm_lock; rdma_resolve_addrinfo, until it is asked
     struct rdma_addrinfo *resolved;        // cm_lock; for rdma_query_addrinfo
 };
@@ -239,8 +242,9 @@ void cm_id_unclaim(struct cm_id *c, enum cm_call call, enum cm_state before);
 struct cm_event {
     struct rdma_cm_event event; // first: what the program holds
     unsigned generation;
-    struct list_link link; // cm_lock; in the channel's queue until delivered
-    struct cm_id *owner;   // its destruction waits for the acknowledgement
+    struct list_link link;  // cm_lock; in the channel's queue until delivered
+    struct cm_id *owner;    // its destruction waits for the acknowledgement
+    struct cm_group *group; // MULTICAST_JOIN: of which it tells; NULL: of none
     // The program may read past what private_data_len says, so it ends in zeros.
     uint8_t private_data[CM_PRIVATE_DATA_MAX_LEN + 1];
 };
@@ -325,10 +329,14 @@ int cm_device_route(struct cm_id *c, struct sockaddr_storage *dst,
 void cm_device_local(const struct cm_device *device, struct sockaddr_storage *addr);
 const struct cm_device *cm_device_of(struct cm_id *c);
 
-/* ---- groups (multicast.c) -------------------------------------------------------------------- */
+/* ---- groups (group.c) ------------------------------------------------------------------------ */
 
 // Its queue pair is about to go, and leaves them; who has joined still has.
 void cm_groups_detach(struct cm_id *c);
+// ... leaves this one: 0 or an errno.
+int cm_group_detach(struct cm_id *c, struct cm_group *group);
+// MULTICAST_JOIN goes to the program: the id's queue pair is attached, or the event says why not.
+void cm_group_tell(struct cm_id *c, struct cm_event *event);
 
 /* ---- out (deliver.c) ------------------------------------------------------------------------- */
 

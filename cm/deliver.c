@@ -21,6 +21,8 @@ static struct cm_event *event_take(struct cm_channel *channel)
             cm_id_of(event->event.id)->listener = NULL;
         } else if (event->event.event == RDMA_CM_EVENT_DISCONNECTED) {
             event->owner->is_end_told = true;
+        } else if (event->group != NULL) {
+            event->group->is_being_told = true;
         }
     }
     cm_unlock();
@@ -60,6 +62,11 @@ static int prepare(struct cm_event *event)
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
     case RDMA_CM_EVENT_ESTABLISHED:
         cm_id_show_addresses(c);
+        return 0;
+    case RDMA_CM_EVENT_MULTICAST_JOIN:
+        if (event->group != NULL) {
+            cm_group_tell(c, event);
+        }
         return 0;
     case RDMA_CM_EVENT_REJECTED:
         if (c->id.qp != NULL) {

@@ -79,6 +79,7 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     }
     if (cm_id_is_alive(c)) {
         id_end(c);
+        cm_groups_detach(c);
         cm_lock();
         while (c->unacked_count > 0) {
             cm_wait();

@@ -32,13 +32,6 @@ static int check(struct cm_id *c, const struct sockaddr *addr)
     return may_join(c) ? 0 : cm_fail(EINVAL);
 }
 
-static int attach(struct cm_id *c, struct cm_group *group)
-{
-    int error = ibv_attach_mcast(c->id.qp, &group->gid, 0);
-    group->qp = error == 0 ? c->id.qp : NULL;
-    return error == 0 ? 0 : cm_fail(error);
-}
-
 // Who has no address yet, or that of no GID, sends from the first.
 static uint8_t gid_index_of(const struct cm_id *c)
 {
@@ -67,13 +60,6 @@ static struct cm_event *joined_event(struct cm_id *c, const struct cm_group *gro
     return event;
 }
 
-static void group_drop(struct cm_group *group)
-{
-    list_remove(&group->link);
-    free(group);
-}
-
-// The queue pair that the id has now receives what comes to the group; who only sends needs none.
 static int join(struct cm_id *c, const struct sockaddr *addr, bool receives, void *context)
 {
     struct cm_group *group = calloc(1, sizeof *group);
@@ -82,16 +68,20 @@ static int join(struct cm_id *c, const struct sockaddr *addr, bool receives, voi
     }
     const struct in6_addr octets = sockaddr_octets(addr);
     group->addr = sockaddr_unmapped(addr);
+    group->receives = receives;
     memcpy(group->gid.raw, &octets, sizeof group->gid.raw);
-    list_push_tail(&c->groups, &group->link);
-    if (receives && c->id.qp != NULL && attach(c, group) != 0) {
-        group_drop(group);
-        return -1;
-    }
     struct cm_event *event = joined_event(c, group, context);
-    if (event == NULL || cm_event_put(c, event) != 0) {
+    if (event == NULL) {
+        free(group);
+        return cm_fail(ENOMEM);
+    }
+    event->group = group;
+    cm_lock();
+    list_push_tail(&c->groups, &group->link);
+    cm_unlock();
+    if (cm_event_put(c, event) != 0) {
         rdma_leave_multicast(&c->id, (struct sockaddr *)&group->addr);
-        return cm_fail(event == NULL ? ENOMEM : EBADF);
+        return cm_fail(EBADF);
     }
     return cm_event_complete(c);
 }
@@ -131,21 +121,39 @@ static struct cm_group *find(struct cm_id *c, const struct sockaddr *addr)
     return NULL;
 }
 
-// A program that takes its own queue pair out of the id sees to that one itself.
-static bool is_attached(const struct cm_id *c, const struct cm_group *group)
+// cm_lock held. Who leaves before he was told that he has joined is not told: the event, or NULL.
+static struct cm_event *untold(struct cm_id *c, const struct cm_group *group)
 {
-    return group->qp != NULL && group->qp == c->id.qp;
+    struct cm_channel *channel = cm_channel_of(c->id.channel);
+    if (c->id.channel == NULL) {
+        return NULL;
+    }
+    for (struct list_link *l = channel->events.next; l != &channel->events; l = l->next) {
+        struct cm_event *event = LIST_ENTRY(l, struct cm_event, link);
+        if (event->group == group) {
+            cm_channel_withdraw(channel, event);
+            return event;
+        }
+    }
+    return NULL;
 }
 
-void cm_groups_detach(struct cm_id *c)
+// Out of the id's, or NULL: it is none of them. What another thread is telling of it is waited for.
+static struct cm_group *take(struct cm_id *c, const struct sockaddr *addr)
 {
-    for (struct list_link *l = c->groups.next; l != &c->groups; l = l->next) {
-        struct cm_group *group = LIST_ENTRY(l, struct cm_group, link);
-        if (is_attached(c, group)) {
-            ibv_detach_mcast(group->qp, &group->gid, 0);
-        }
-        group->qp = NULL;
+    struct cm_group *group;
+    struct cm_event *event = NULL;
+    cm_lock();
+    while ((group = find(c, addr)) != NULL && group->is_being_told) {
+        cm_wait();
     }
+    if (group != NULL) {
+        list_remove(&group->link);
+        event = untold(c, group);
+    }
+    cm_unlock();
+    free(event);
+    return group;
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
@@ -154,11 +162,11 @@ int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
     if (sockaddr_len(addr) == 0) {
         return cm_fail(EINVAL);
     }
-    struct cm_group *group = find(c, addr);
+    struct cm_group *group = take(c, addr);
     if (group == NULL) {
         return cm_fail(EADDRNOTAVAIL);
     }
-    int error = is_attached(c, group) ? ibv_detach_mcast(group->qp, &group->gid, 0) : 0;
-    group_drop(group);
+    int error = cm_group_detach(c, group);
+    free(group);
     return error == 0 ? 0 : cm_fail(error);
 }

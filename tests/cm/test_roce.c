@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -445,14 +446,26 @@ static struct sockaddr_in group_addr(void)
     return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0xef4d0b01)};
 }
 
-// An id of datagrams that knows the way to the group, with a queue pair and a receive.
-static void member_open(struct member *m)
+static void datagrams_open(struct rdma_cm_id *id)
 {
-    struct sockaddr_in group = group_addr();
     struct ibv_qp_init_attr attr = {
         .qp_type = IBV_QPT_UD,
         .cap = {.max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1},
     };
+    assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
+}
+
+static void member_listen(struct member *m)
+{
+    struct ibv_sge sge = {(uintptr_t)m->buffer, sizeof m->buffer, m->mr->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    assert_int_equal(ibv_post_recv(m->end.id->qp, &wr, &bad), 0);
+}
+
+// An id of datagrams that knows the way to the group, with a queue pair and a receive.
+static void member_open(struct member *m)
+{
+    struct sockaddr_in group = group_addr();
     memset(m, 0, sizeof *m);
     m->end.channel = rdma_create_event_channel();
     assert_int_equal(rdma_create_id(m->end.channel, &m->end.id, NULL, RDMA_PS_UDP), 0);
@@ -462,12 +475,10 @@ static void member_open(struct member *m)
         skip();
     }
     assert_int_equal(event_take(m->end.channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
-    assert_int_equal(rdma_create_qp(m->end.id, NULL, &attr), 0);
+    datagrams_open(m->end.id);
     m->mr = ibv_reg_mr(m->end.id->pd, m->buffer, sizeof m->buffer, IBV_ACCESS_LOCAL_WRITE);
     assert_non_null(m->mr);
-    struct ibv_sge sge = {(uintptr_t)m->buffer, sizeof m->buffer, m->mr->lkey};
-    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
-    assert_int_equal(ibv_post_recv(m->end.id->qp, &wr, &bad), 0);
+    member_listen(m);
 }
 
 static void member_close(struct member *m)
@@ -591,6 +602,73 @@ static void test_a_queue_pair_that_goes_leaves_its_groups(void **state)
     member_close(&m);
 }
 
+// rdma_join_multicast(3): the queue pair is attached when the event is retrieved.
+static void test_a_queue_pair_made_before_the_event_is_taken_has_the_group(void **state)
+{
+    struct member speaker, late;
+    struct sockaddr_in group = group_addr();
+    member_open(&speaker);
+    member_join(&speaker, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
+    member_open(&late);
+    rdma_destroy_qp(late.end.id);
+    assert_int_equal(rdma_join_multicast(late.end.id, (struct sockaddr *)&group, NULL), 0);
+    datagrams_open(late.end.id);
+    member_listen(&late);
+    assert_int_equal(event_take(late.end.channel, RDMA_CM_EVENT_MULTICAST_JOIN), 0);
+    member_say(&speaker, "to who is late");
+    member_hear(&late, "to who is late");
+    member_close(&late);
+    member_close(&speaker);
+}
+
+// ... and leaving before that cancels joining.
+static void test_who_leaves_before_he_was_told_that_he_has_joined_is_not_told(void **state)
+{
+    struct member m;
+    struct sockaddr_in group = group_addr();
+    member_open(&m);
+    struct pollfd events = {.fd = m.end.channel->fd, .events = POLLIN};
+    assert_int_equal(rdma_join_multicast(m.end.id, (struct sockaddr *)&group, NULL), 0);
+    assert_int_equal(rdma_leave_multicast(m.end.id, (struct sockaddr *)&group), 0);
+    assert_int_equal(poll(&events, 1, 0), 0);
+    assert_int_equal(rdma_join_multicast(m.end.id, (struct sockaddr *)&group, &group), 0);
+    struct rdma_cm_event *event = event_expect(m.end.channel, RDMA_CM_EVENT_MULTICAST_JOIN);
+    assert_ptr_equal(event->param.ud.private_data, &group);
+    rdma_ack_cm_event(event);
+    member_close(&m);
+}
+
+static void test_a_group_that_is_none_is_an_error_of_the_event(void **state)
+{
+    struct member m;
+    struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
+    member_open(&m);
+    assert_int_equal(rdma_join_multicast(m.end.id, (struct sockaddr *)&nobody, NULL), 0);
+    assert_int_equal(event_take(m.end.channel, RDMA_CM_EVENT_MULTICAST_ERROR), -EINVAL);
+    member_close(&m);
+}
+
+// rdma_leave_multicast(3): destroying an id leaves all its groups.
+static void test_an_id_that_is_destroyed_leaves_its_groups(void **state)
+{
+    struct member m;
+    member_open(&m);
+    struct ibv_cq *cq = ibv_create_cq(m.end.id->verbs, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD,
+                                    .send_cq = cq,
+                                    .recv_cq = cq,
+                                    .cap = {.max_send_wr = 1, .max_recv_wr = 1}};
+    rdma_destroy_qp(m.end.id);
+    assert_int_equal(rdma_create_qp(m.end.id, NULL, &attr), 0);
+    member_join(&m, RDMA_MC_JOIN_FLAG_FULLMEMBER);
+    struct ibv_qp *qp = m.end.id->qp;
+    assert_int_equal(rdma_destroy_id(m.end.id), 0);
+    m.end.id = NULL;
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    member_close(&m);
+}
+
 // The connection properties apply to RDMA_PS_TCP; a lookup needs none, and no queue pair.
 static void test_a_service_of_datagrams_is_looked_up_without_parameters(void **state)
 {
@@ -627,15 +705,6 @@ static void test_groups_are_for_ids_of_datagrams_with_a_device(void **state)
 }
 
 /* ---- services of datagrams ------------------------------------------------------------------- */
-
-static void datagrams_open(struct rdma_cm_id *id)
-{
-    struct ibv_qp_init_attr attr = {
-        .qp_type = IBV_QPT_UD,
-        .cap = {.max_send_wr = 2, .max_recv_wr = 2, .max_send_sge = 1, .max_recv_sge = 1},
-    };
-    assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
-}
 
 // Asks the service at this port; who asks, and the id that the service has for it.
 static struct rdma_cm_id *service_ask(struct end *asker, const struct end *service)
@@ -717,6 +786,10 @@ int main(void)
         cmocka_unit_test(test_a_group_is_heard_by_those_that_joined_it_to_receive),
         cmocka_unit_test(test_what_is_told_of_a_group_leaves_from_the_address_of_the_id),
         cmocka_unit_test(test_a_queue_pair_that_goes_leaves_its_groups),
+        cmocka_unit_test(test_a_queue_pair_made_before_the_event_is_taken_has_the_group),
+        cmocka_unit_test(test_who_leaves_before_he_was_told_that_he_has_joined_is_not_told),
+        cmocka_unit_test(test_a_group_that_is_none_is_an_error_of_the_event),
+        cmocka_unit_test(test_an_id_that_is_destroyed_leaves_its_groups),
         cmocka_unit_test(test_a_service_of_datagrams_is_looked_up_without_parameters),
         cmocka_unit_test(test_groups_are_for_ids_of_datagrams_with_a_device),
         cmocka_unit_test(test_a_service_of_datagrams_is_told_where_it_is_or_cannot_be_reached),
