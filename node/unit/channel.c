@@ -38,7 +38,7 @@ int channel_send(int fd, const struct unit_message *message, int keepsake)
     }
     ssize_t sent = sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
-        return -errno;
+        return errno == ECONNRESET ? -EPIPE : -errno; // it went, and had not read all
     }
     return (size_t)sent == sizeof *message ? 0 : -EMSGSIZE;
 }
