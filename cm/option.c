@@ -48,12 +48,63 @@ static int set_ack_timeout(struct cm_id *c, const void *value, size_t len)
     return 0;
 }
 
-// Both take effect when the id takes its address.
-static int set_switch(struct cm_id *c, bool *option, const void *value, size_t len)
+/* ---- switches of the address ----------------------------------------------------------------- */
+
+// As the kernel's rdma_cm has it.
+static bool may_switch(enum cm_state state, int name, bool wanted)
+{
+    if (state == CM_IDLE) {
+        return true;
+    }
+    return name == RDMA_OPTION_ID_AFONLY ? state == CM_BOUND : wanted && state != CM_LISTENING;
+}
+
+static int bind_at(struct cm_id *c, const struct sockaddr_storage *local)
+{
+    const struct cm_way *way = c->device->way;
+    int error = way->bind(c, c->device, (const struct sockaddr *)local);
+    return error == 0 && c->options.has_tos ? way->set_tos(c, c->options.tos) : error;
+}
+
+// It takes effect when the id takes its address: who is bound takes his anew. Somebody else may
+// have come in between, and has it then.
+static int switch_bound(struct cm_id *c, bool *option, bool wanted)
+{
+    const struct cm_way *way = c->device->way;
+    struct sockaddr_storage local;
+    int error = way->local_addr(c, &local);
+    if (error != 0) {
+        return cm_result(error);
+    }
+    way->destroy(c);
+    *option = wanted;
+    error = bind_at(c, &local);
+    if (error != 0) {
+        *option = !wanted;
+        if (bind_at(c, &local) != 0) {
+            cm_id_unclaim(c, CM_CALL_BIND, CM_IDLE);
+        }
+    }
+    return cm_result(error);
+}
+
+static int set_switch(struct cm_id *c, int name, bool *option, const void *value, size_t len)
 {
     bool wanted;
-    if (!switch_read(value, len, &wanted) || (cm_id_has_address(c) && wanted != *option)) {
+    cm_lock();
+    const enum cm_state state = c->state;
+    cm_unlock();
+    if (!switch_read(value, len, &wanted)) {
         return cm_fail(EINVAL);
+    }
+    if (wanted == *option) {
+        return 0;
+    }
+    if (!may_switch(state, name, wanted)) {
+        return cm_fail(EINVAL);
+    }
+    if (state == CM_BOUND) {
+        return switch_bound(c, option, wanted);
     }
     *option = wanted;
     return 0;
@@ -65,9 +116,9 @@ static int set_id_option(struct cm_id *c, int name, const void *value, size_t le
     case RDMA_OPTION_ID_TOS:
         return set_tos(c, value, len);
     case RDMA_OPTION_ID_REUSEADDR:
-        return set_switch(c, &c->options.reuse_addr, value, len);
+        return set_switch(c, name, &c->options.reuse_addr, value, len);
     case RDMA_OPTION_ID_AFONLY:
-        return set_switch(c, &c->options.v6_only, value, len);
+        return set_switch(c, name, &c->options.v6_only, value, len);
     case RDMA_OPTION_ID_ACK_TIMEOUT:
         return set_ack_timeout(c, value, len);
     default:

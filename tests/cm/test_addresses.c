@@ -129,26 +129,46 @@ static bool is_free_for_ipv4(uint16_t port)
     return is_free;
 }
 
+static void set_afonly(struct end *end)
+{
+    int on = 1;
+    assert_int_equal(
+        rdma_set_option(end->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on), 0);
+}
+
 // Somebody else of this machine may have the port over IPv4: then another is tried.
-static void test_afonly_leaves_the_other_family_its_port(void **state)
+static void expect_port_of_one_family(bool is_bound_before)
 {
     struct sockaddr_in6 any = {.sin6_family = AF_INET6};
     bool is_left = false;
-    int on = 1;
     if (!has_ipv6()) {
         skip();
     }
     for (unsigned i = 0; i < 8 && !is_left; i++) {
         struct end v6 = {.channel = rdma_create_event_channel()};
         assert_int_equal(rdma_create_id(v6.channel, &v6.id, NULL, RDMA_PS_TCP), 0);
-        assert_int_equal(
-            rdma_set_option(v6.id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on), 0);
+        if (!is_bound_before) {
+            set_afonly(&v6);
+        }
         assert_int_equal(rdma_bind_addr(v6.id, (struct sockaddr *)&any), 0);
+        if (is_bound_before) {
+            set_afonly(&v6);
+        }
         assert_int_equal(rdma_listen(v6.id, 0), 0);
         is_left = is_free_for_ipv4(rdma_get_src_port(v6.id));
         end_close(&v6);
     }
     assert_true(is_left);
+}
+
+static void test_afonly_leaves_the_other_family_its_port(void **state)
+{
+    expect_port_of_one_family(false);
+}
+
+static void test_afonly_of_who_is_bound_leaves_the_other_family_its_port(void **state)
+{
+    expect_port_of_one_family(true);
 }
 
 int main(void)
@@ -159,6 +179,7 @@ int main(void)
         cmocka_unit_test(test_the_programs_source_is_kept),
         cmocka_unit_test(test_both_families_reach_an_ipv6_wildcard),
         cmocka_unit_test(test_afonly_leaves_the_other_family_its_port),
+        cmocka_unit_test(test_afonly_of_who_is_bound_leaves_the_other_family_its_port),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

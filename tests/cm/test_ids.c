@@ -135,14 +135,34 @@ static void test_the_first_device_is_the_one_that_connections_use(void **state)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-// Switches take effect when the id takes its address: behind that they cannot change any more.
-static void test_switches_stand_once_there_is_an_address(void **state)
+// rdma_set_option(3): "This will allow other users to bind to that same address."
+static void test_who_is_bound_may_still_share_his_address(void **state)
+{
+    struct end first = fresh_id(RDMA_PS_TCP), second = fresh_id(RDMA_PS_TCP);
+    struct sockaddr_in addr = loopback_addr(0);
+    const int name = RDMA_OPTION_ID_REUSEADDR;
+    int on = 1, off = 0;
+    assert_int_equal(rdma_bind_addr(first.id, (struct sockaddr *)&addr), 0);
+    addr.sin_port = rdma_get_src_port(first.id);
+    assert_int_equal(rdma_set_option(second.id, RDMA_OPTION_ID, name, &on, sizeof on), 0);
+    assert_refused(rdma_bind_addr(second.id, (struct sockaddr *)&addr), EADDRINUSE);
+    assert_int_equal(rdma_set_option(first.id, RDMA_OPTION_ID, name, &on, sizeof on), 0);
+    assert_int_equal(rdma_get_src_port(first.id), addr.sin_port);
+    assert_int_equal(rdma_bind_addr(second.id, (struct sockaddr *)&addr), 0);
+    assert_refused(rdma_set_option(first.id, RDMA_OPTION_ID, name, &off, sizeof off), EINVAL);
+    assert_int_equal(rdma_listen(first.id, 0), 0);
+    end_close(&first);
+    end_close(&second);
+}
+
+static void test_switches_stand_once_somebody_listens(void **state)
 {
     struct end fresh = fresh_id(RDMA_PS_TCP);
     struct sockaddr_in addr = loopback_addr(0);
     int on = 1, off = 0;
     uint8_t tos = 0x20;
     assert_int_equal(rdma_bind_addr(fresh.id, (struct sockaddr *)&addr), 0);
+    assert_int_equal(rdma_listen(fresh.id, 0), 0);
     const int names[] = {RDMA_OPTION_ID_REUSEADDR, RDMA_OPTION_ID_AFONLY};
     for (unsigned i = 0; i < 2; i++) {
         assert_refused(rdma_set_option(fresh.id, RDMA_OPTION_ID, names[i], &on, sizeof on), EINVAL);
@@ -522,7 +542,8 @@ int main(void)
         CASE(test_datagrams_neither_listen_nor_connect),
         CASE(test_a_mapped_address_is_shown_as_it_is_reached),
         CASE(test_the_first_device_is_the_one_that_connections_use),
-        CASE(test_switches_stand_once_there_is_an_address),
+        CASE(test_who_is_bound_may_still_share_his_address),
+        CASE(test_switches_stand_once_somebody_listens),
         CASE(test_an_ack_timeout_is_an_option_of_connections),
         CASE(test_attributes_for_a_qp_of_the_programs_own),
         CASE(test_an_ids_qp_is_ready_for_receives),
