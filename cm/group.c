@@ -1,6 +1,8 @@
 // What a multicast group has of an id: its queue pair, from when the program is told that it has
 // joined until one of them goes.
 
+#include <string.h>
+
 #include "cm/cm.h"
 
 // A program that takes its own queue pair out of the id sees to that one itself.
@@ -9,9 +11,23 @@ static bool is_attached(const struct cm_id *c, const struct cm_group *group)
     return group->qp != NULL && group->qp == c->id.qp;
 }
 
+// The id may have joined it twice: its queue pair has it as long as one of them stays.
+static bool is_joined_by_another(const struct cm_id *c, const struct cm_group *group)
+{
+    for (struct list_link *l = c->groups.next; l != &c->groups; l = l->next) {
+        const struct cm_group *other = LIST_ENTRY(l, struct cm_group, link);
+        if (other != group && is_attached(c, other) &&
+            memcmp(&other->gid, &group->gid, sizeof group->gid) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int cm_group_detach(struct cm_id *c, struct cm_group *group)
 {
-    int error = is_attached(c, group) ? ibv_detach_mcast(group->qp, &group->gid, 0) : 0;
+    const bool is_last = is_attached(c, group) && !is_joined_by_another(c, group);
+    int error = is_last ? ibv_detach_mcast(group->qp, &group->gid, 0) : 0;
     group->qp = NULL;
     return error;
 }

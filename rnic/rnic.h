@@ -287,8 +287,8 @@ struct rnic_qp_answer {
 void rnic_qp_query(struct rnic_qp *qp, struct rnic_qp_answer *ret);
 // What its queues hold, which may be more than was asked for.
 struct wq_caps rnic_qp_caps(const struct rnic_qp *qp);
-// What comes to this multicast group, an IPv4 one mapped, is for the queue pair too: as often as it
-// is attached, or until it is destroyed. -EINVAL: not of datagrams, not a group, or not attached;
+// What comes to this multicast group, an IPv4 one mapped, is for the queue pair too, until it is
+// detached or destroyed. -EALREADY: it is; -EINVAL: not of datagrams, not a group, or not attached;
 // -ENOMEM; why the link cannot join.
 int rnic_qp_attach(struct rnic_qp *qp, const struct in6_addr *group);
 int rnic_qp_detach(struct rnic_qp *qp, const struct in6_addr *group);

@@ -39,12 +39,16 @@ static int detach(struct ibv_qp *qp, const union ibv_gid *gid)
                                                   : EINVAL;
 }
 
-// By one of the two; the queue pair has so many more groups behind it.
+// By one of the two; the queue pair has so many more groups behind it. One that it has already it
+// has once, as the kernel keeps it: a copy of each message, until it is detached.
 static int change(struct ibv_qp *qp, const union ibv_gid *gid,
                   int (*by)(struct ibv_qp *qp, const union ibv_gid *gid), int more)
 {
     int error = may_have_groups(qp);
     error = error != 0 ? error : by(qp, gid);
+    if (error == EALREADY) {
+        return 0;
+    }
     if (error != 0) {
         return front_fail(error);
     }

@@ -107,7 +107,7 @@ static int begin(struct rnic_qp *qp, const struct in6_addr *group)
         free(m);
         return error;
     }
-    *m = (struct packet_membership){.qp = qp, .group = *group, .count = 1};
+    *m = (struct packet_membership){.qp = qp, .group = *group};
     list_push_tail(&qp->rnic->shard.packets.members, &m->link);
     return 0;
 }
@@ -141,12 +141,7 @@ void packet_groups_join(struct rnic *rnic)
 int packet_group_attach(struct rnic_qp *qp, const struct in6_addr *group)
 {
     CHECK(shard_is_held(&qp->rnic->shard));
-    struct packet_membership *m = find(qp, group);
-    if (m == NULL) {
-        return begin(qp, group);
-    }
-    m->count++;
-    return 0;
+    return find(qp, group) != NULL ? -EALREADY : begin(qp, group);
 }
 
 int packet_group_detach(struct rnic_qp *qp, const struct in6_addr *group)
@@ -156,9 +151,7 @@ int packet_group_detach(struct rnic_qp *qp, const struct in6_addr *group)
     if (m == NULL) {
         return -EINVAL;
     }
-    if (--m->count == 0) {
-        end(m);
-    }
+    end(m);
     return 0;
 }
 

@@ -1,5 +1,4 @@
-// Multicast groups of queue pairs that packets carry: one membership each, however often it was
-// attached.
+// Multicast groups of queue pairs that packets carry: one membership each.
 #pragma once
 
 #include <netinet/in.h>
@@ -13,7 +12,6 @@ struct packet_membership {
     struct list_link link; // in packet_side.members
     struct rnic_qp *qp;
     struct in6_addr group;
-    unsigned count; // times that it was attached
 };
 
 // Lock held; as rnic_qp_attach and rnic_qp_detach, of a transport that takes groups.

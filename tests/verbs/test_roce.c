@@ -532,6 +532,18 @@ static void queue_pair_in_a_group_is_in_use(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+// As the kernel keeps it: there is nothing to be detached a second time.
+static void queue_pair_is_in_a_group_once_however_often_it_is_attached(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    const union ibv_gid group = group_gid(3);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), EINVAL);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void address_that_is_no_group_is_not_attached(void **state)
 {
     struct ibv_qp *qp = roce_ud_ready(&bench);
@@ -622,6 +634,7 @@ int main(void)
         CASE(datagram_to_a_group_is_for_those_attached),
         CASE(domain_of_an_address_handle_is_in_use),
         CASE(queue_pair_in_a_group_is_in_use),
+        CASE(queue_pair_is_in_a_group_once_however_often_it_is_attached),
         CASE(address_that_is_no_group_is_not_attached),
         CASE(attributes_of_datagrams_are_told_again),
         CASE(reset_takes_back_what_was_not_polled),
