@@ -44,6 +44,9 @@ static int init_attr_check(const struct ibv_pd *pd, const struct ibv_qp_init_att
         (attr->srq != NULL && attr->srq->context != pd->context)) {
         return EINVAL;
     }
+    if (attr->srq != NULL && attr->qp_type == IBV_QPT_UC) { // as ibv_create_qp(3) promises
+        return EINVAL;
+    }
     return caps_check(&attr->cap);
 }
 

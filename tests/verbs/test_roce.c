@@ -558,6 +558,24 @@ static void address_that_is_no_group_is_not_attached(void **state)
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
+// ibv_create_qp(3): RC and UD alone.
+static void shared_receive_queue_is_not_for_unreliable_connections(void **state)
+{
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(bench.pd, &init);
+    const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UD, IBV_QPT_UC};
+    assert_non_null(srq);
+    for (unsigned i = 0; i < 3; i++) {
+        struct ibv_qp_init_attr attr = bench_qp_attr(bench.cq);
+        attr.qp_type = types[i];
+        attr.srq = srq;
+        struct ibv_qp *qp = ibv_create_qp(bench.pd, &attr);
+        assert_int_equal(qp == NULL, types[i] == IBV_QPT_UC);
+        assert_int_equal(qp != NULL ? ibv_destroy_qp(qp) : errno, qp != NULL ? 0 : EINVAL);
+    }
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
 static void attributes_of_datagrams_are_told_again(void **state)
 {
     struct ibv_qp *qp = roce_ud_ready(&bench);
@@ -636,6 +654,7 @@ int main(void)
         CASE(queue_pair_in_a_group_is_in_use),
         CASE(queue_pair_is_in_a_group_once_however_often_it_is_attached),
         CASE(address_that_is_no_group_is_not_attached),
+        CASE(shared_receive_queue_is_not_for_unreliable_connections),
         CASE(attributes_of_datagrams_are_told_again),
         CASE(reset_takes_back_what_was_not_polled),
         CASE(attributes_that_are_missing_are_refused),
