@@ -418,6 +418,9 @@ static void test_long_pieces_come_whole_wherever_they_lie(void **state)
         }
         octet_ring_release(&reader, come.len);
         position += come.len;
+        if (come.len == 0) {
+            sched_yield(); // there may be one processor for both
+        }
     }
     pthread_join(thread, NULL);
     assert_true(position > LONG_COUNT);

@@ -327,11 +327,11 @@ static void short_ones_into_memory_of_both_gather_too(void **state)
 // awake may take some together all the same, so not each round shows it.
 static void long_ones_into_memory_of_both_leave_at_once(void **state)
 {
-    enum { LONG_LEN = 8192, ROUNDS = 12 };
+    enum { LONG_LEN = 8192, ROUNDS = 60, ENOUGH = 3 };
     struct stage s;
     unsigned left_at_once = 0;
     stage_open_over(&s, true);
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < ROUNDS && left_at_once < ENOUGH; round++) {
         gather_once(&s);
         post_writes(&s, LONG_LEN); // which may wait, behind short ones
         take_completions(&s);
@@ -340,7 +340,7 @@ static void long_ones_into_memory_of_both_leave_at_once(void **state)
         left_at_once += atomic_load(&send_count) - before > BURST / 2;
         take_completions(&s);
     }
-    assert_true(left_at_once >= ROUNDS / 4);
+    assert_int_equal(left_at_once, ENOUGH);
     stage_close(&s);
 }
 
@@ -392,15 +392,16 @@ static void what_waits_leaves_though_the_program_does_not_look(void **state)
     stage_close(&s);
 }
 
-// Which the thread finds in most rounds: it may also come before the time is put on.
+// Which the thread finds in most rounds: it may also come before the time is put on, and beside
+// others it mostly does.
 static void a_program_that_does_not_look_is_trusted_later(void **state)
 {
-    enum { ROUNDS = 60 };
+    enum { ROUNDS = 250, ENOUGH = 10 };
     struct stage s;
     stage_open(&s);
     const atomic_uint *trusted_from = &s.active_device.rnic->shard.gathering.trusted_from;
     unsigned doubled = 0;
-    for (uint8_t number = 1; number <= ROUNDS; number++) {
+    for (uint8_t number = 1; number <= ROUNDS && doubled < ENOUGH; number++) {
         gather_once(&s);
         const unsigned before = atomic_load(trusted_from);
         post_burst(&s, number + 1);
@@ -409,7 +410,7 @@ static void a_program_that_does_not_look_is_trusted_later(void **state)
         doubled += atomic_load(trusted_from) > before;
         take_completions(&s);
     }
-    assert_true(doubled >= ROUNDS / 6);
+    assert_int_equal(doubled, ENOUGH);
     stage_close(&s);
 }
 
