@@ -72,8 +72,10 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
     numbering_try(&config);
     int error = datagram_udp_create(&config, ret);
     if (error == -EUSERS) {
-        fprintf(stderr, "weft: cannot open " DEVICE_NAME_ROCE ": as many processes of this user "
-                        "have it open as can share its port\n");
+        struct why why = {.text = "as many processes of this user have it open as can share its "
+                                  "port"};
+        datagram_udp_stranger(config.port, &why);
+        fprintf(stderr, "weft: cannot open " DEVICE_NAME_ROCE ": %s\n", why.text);
     }
     if (error != 0) {
         return error;
@@ -85,11 +87,14 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
 void host_port_say_refused(const struct host_settings *settings, const struct rnic_port *port,
                            int error)
 {
+    static const char other_port[] = "; or let both ends have another port, by WEFT_ROCE_PORT";
     struct why why = {.text = ""};
     const char *advice = "";
-    if (error == -EADDRINUSE && port->addr_count > 0) {
+    if (error == -EADDRINUSE && datagram_udp_stranger((uint16_t)settings->roce_port, &why)) {
+        advice = other_port;
+    } else if (error == -EADDRINUSE && port->addr_count > 0) {
         datagram_udp_holder(&port->addrs[0].addr, (uint16_t)settings->roce_port, &why);
-        advice = "; or let both ends have another port, by WEFT_ROCE_PORT";
+        advice = other_port;
     }
     fprintf(stderr, "weft: cannot open " DEVICE_NAME_ROCE ": %s%s\n",
             why_is_said(&why) ? why.text : strerror(-error), advice);

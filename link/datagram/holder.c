@@ -12,6 +12,7 @@
 
 #include "base/why.h"
 #include "link/datagram/door.h"
+#include "link/datagram/share.h"
 #include "link/datagram/udp.h"
 #include "link/sys.h"
 #include "text/socket_row.h"
@@ -154,4 +155,9 @@ void datagram_udp_holder(const struct in6_addr *addr, uint16_t port, struct why 
         why_say(ret, "UDP port %u at %s is held by somebody that the system does not list%s", port,
                 held, advice);
     }
+}
+
+bool datagram_udp_stranger(uint16_t port, struct why *ret)
+{
+    return datagram_share_stranger(port != 0 ? port : DATAGRAM_UDP_PORT, ret);
 }

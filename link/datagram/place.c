@@ -21,7 +21,7 @@ enum {
 // How long other processes are waited for: each, and all; and what another message counts as.
 static const duration_ns answer_ns = 250 * NS_PER_MS, turn_ns = 5 * NS_PER_MS;
 static const duration_ns aside_ns = 200 * NS_PER_US;
-enum { TURNS_MAX = 2000, SILENT_MAX = 8 };
+enum { TURNS_MAX = 2000, STRANGER_TURNS = 100, SILENT_MAX = 8 };
 
 /* ---- the sockets of an address --------------------------------------------------------------- */
 
@@ -146,6 +146,10 @@ static int lock_wait(struct datagram_udp *d)
     int fds[DATAGRAM_SHARE_FDS], fd = -EAGAIN;
     for (unsigned turn = 0; turn < TURNS_MAX && fd == -EAGAIN; turn++) {
         fd = datagram_share_lock(&d->share);
+        if (fd == -EAGAIN && turn % STRANGER_TURNS == 0 &&
+            datagram_share_is_locked_out(&d->share)) {
+            return -EADDRINUSE;
+        }
         if (fd == -EAGAIN) {
             m.fds = fds;
             datagram_share_receive(&d->share, turn_ns, &m);

@@ -18,7 +18,9 @@ int datagram_udp_serve(struct datagram_link *link, uint64_t service, const struc
     }
     *it = (struct datagram_service){.service = service, .local = *local};
     it->fd = datagram_share_serve(&d->share, service, local);
-    if (it->fd < 0) {
+    if (it->fd == -EPERM) {
+        it->fd = -1; // others of ours cannot find it, and are not found: it serves all the same
+    } else if (it->fd < 0) {
         const int error = it->fd;
         free(it);
         return error;

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/span.h"
+#include "link/datagram/names.h"
 #include "link/sys.h"
 
 // What stands before a message's octets; both ends are of one host and one build.
@@ -115,6 +116,34 @@ int datagram_share_lock(const struct datagram_share *s)
     return fd;
 }
 
+// It is taken, but by nobody of ours: it says nothing of us.
+static bool is_of_stranger(const struct sockaddr_un *name)
+{
+    char found[DATAGRAM_NAME_LEN];
+    unsigned uid;
+    return datagram_names_stranger(name->sun_path + 1, false, found, &uid);
+}
+
+bool datagram_share_is_locked_out(const struct datagram_share *s)
+{
+    struct sockaddr_un name;
+    name_make(s, "making", &name);
+    return is_of_stranger(&name);
+}
+
+bool datagram_share_stranger(uint16_t port, struct why *ret)
+{
+    char prefix[32], name[DATAGRAM_NAME_LEN];
+    unsigned uid;
+    snprintf(prefix, sizeof prefix, "weft-roce.%u.%u.", (unsigned)geteuid(), port);
+    if (!datagram_names_stranger(prefix, true, name, &uid)) {
+        return false;
+    }
+    why_say(ret, "the name %s, by which your processes share UDP port %u, is held by user %u", name,
+            port, uid);
+    return true;
+}
+
 /* ---- services -------------------------------------------------------------------------------- */
 
 static socklen_t service_name(const struct datagram_share *s, uint64_t service,
@@ -136,11 +165,11 @@ int datagram_share_serve(const struct datagram_share *s, uint64_t service,
         return fd;
     }
     const int error = sys_bind(fd, (const struct sockaddr *)&name, len);
-    if (error != 0) {
-        sys_close(fd);
-        return error;
+    if (error == 0) {
+        return fd;
     }
-    return fd;
+    sys_close(fd);
+    return error == -EADDRINUSE && is_of_stranger(&name) ? -EPERM : error;
 }
 
 bool datagram_share_is_served(const struct datagram_share *s, uint64_t service,
@@ -154,7 +183,7 @@ bool datagram_share_is_served(const struct datagram_share *s, uint64_t service,
     }
     const int error = sys_connect(fd, (const struct sockaddr *)&name, len);
     sys_close(fd);
-    return error != -ECONNREFUSED;
+    return error != -ECONNREFUSED && !is_of_stranger(&name);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

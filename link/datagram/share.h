@@ -23,6 +23,7 @@
 
 #include "base/port_datagram.h"
 #include "base/time.h"
+#include "base/why.h"
 
 enum {
     DATAGRAM_SHARE_SLOTS = 64,
@@ -72,12 +73,17 @@ void datagram_share_fini(struct datagram_share *s);
 // While a process has this, no other makes sockets of an address. -EAGAIN: another has it. The
 // descriptor is the caller's; closed, or with the process, it is let go.
 int datagram_share_lock(const struct datagram_share *s);
+// It is another user's, who has no business with it: nobody of ours ever has it.
+bool datagram_share_is_locked_out(const struct datagram_share *s);
+// ... or any name of ours at this port is; why that refuses us.
+bool datagram_share_stranger(uint16_t port, struct why *ret);
 
 // A name that says that somebody serves `service` at this address, or at those of a wildcard, for
-// as long as the descriptor is open, which is the caller's. -EADDRINUSE: somebody has it.
+// as long as the descriptor is open, which is the caller's. -EADDRINUSE: a process of ours has it;
+// -EPERM: another user, and nobody of ours can.
 int datagram_share_serve(const struct datagram_share *s, uint64_t service,
                          const struct in6_addr *local);
-// Is there that name? True also where it cannot be found out.
+// Is there that name, of a process of ours? True also where it cannot be found out.
 bool datagram_share_is_served(const struct datagram_share *s, uint64_t service,
                               const struct in6_addr *local);
 

@@ -48,6 +48,9 @@ struct datagram_udp_config {
 // Takes a slot of this user's. Returns 0 or a negative errno: -EUSERS: all slots are taken.
 int datagram_udp_create(const struct datagram_udp_config *config, struct datagram_link **ret);
 
+// Has another user a name by which the processes of this one share the port (0: DATAGRAM_UDP_PORT)?
+// Why a link could not be created (-EUSERS), or an address not opened (-EADDRINUSE).
+bool datagram_udp_stranger(uint16_t port, struct why *ret);
 // Why an address could not be opened (-EADDRINUSE): who has the port there, as far as the system
 // says, and which address of the host is free. `port` 0: DATAGRAM_UDP_PORT.
 void datagram_udp_holder(const struct in6_addr *addr, uint16_t port, struct why *ret);
