@@ -38,6 +38,22 @@ static int64_t whole(const struct weft_ddm_command *command, int64_t result)
     return is_cut ? -EINVAL : result;
 }
 
+// A write that does is cut there, too, and succeeds without a word of it.
+static int64_t within(rbd_image_t image, const struct weft_ddm_command *command, int64_t result)
+{
+    const bool is_write = command->operation == WEFT_DDM_WRITE;
+    const uint64_t len = is_write ? command->data_len : command->len;
+    uint64_t size;
+    if (result < 0 || (!is_write && command->operation != WEFT_DDM_WRITE_ZEROES)) {
+        return result;
+    }
+    int error = rbd_get_size(image, &size);
+    if (error != 0) {
+        return error;
+    }
+    return command->offset > size || len > size - command->offset ? -EINVAL : result;
+}
+
 // What the cluster answers, in words of the host's.
 static int error_of(struct commands *commands, int64_t result)
 {
@@ -83,6 +99,7 @@ void commands_reap(struct commands *commands, rbd_image_t image)
         for (int i = 0; i < count; i++) {
             struct weft_ddm_command *command = rbd_aio_get_arg(completions[i]);
             int64_t result = whole(command, rbd_aio_get_return_value(completions[i]));
+            result = within(image, command, result);
             rbd_aio_release(completions[i]);
             commands->out_count--;
             end(commands, command, result);

@@ -20,6 +20,8 @@ enum { DATA_LEN = 4096, NOTHING_SAID = 1 };
 static void *under_way;
 static ssize_t answer;
 static unsigned completion_count;
+static uint64_t image_len;
+static int size_error;
 
 int rbd_set_image_notification(rbd_image_t image, int fd, int type)
 {
@@ -69,6 +71,12 @@ int rbd_aio_write(rbd_image_t image, uint64_t offset, size_t len, const char *bu
     return 0;
 }
 
+int rbd_get_size(rbd_image_t image, uint64_t *ret)
+{
+    *ret = image_len;
+    return size_error;
+}
+
 int rbd_aio_flush(rbd_image_t image, rbd_completion_t c)
 {
     return 0;
@@ -96,12 +104,13 @@ static void complete(void *ctx, struct weft_ddm_command *command, int error)
 
 static const struct weft_ddm_host host = {.size = sizeof host, .complete = complete};
 
-// What is told of a command that librbd answers so.
-static int told_of(enum weft_ddm_operation operation, ssize_t result)
+// What is told of a command at this offset that librbd answers so.
+static int told_at(enum weft_ddm_operation operation, uint64_t offset, ssize_t result)
 {
     static uint8_t data[DATA_LEN];
     struct commands commands;
-    struct weft_ddm_command command = {.size = sizeof command, .operation = operation};
+    struct weft_ddm_command command = {
+        .size = sizeof command, .operation = operation, .offset = offset, .len = DATA_LEN};
     if (operation == WEFT_DDM_READ || operation == WEFT_DDM_WRITE) {
         command.data = data;
         command.data_len = DATA_LEN;
@@ -115,6 +124,13 @@ static int told_of(enum weft_ddm_operation operation, ssize_t result)
     assert_int_equal(completion_count, 0);
     commands_fini(&commands);
     return told;
+}
+
+static int told_of(enum weft_ddm_operation operation, ssize_t result)
+{
+    image_len = DATA_LEN;
+    size_error = 0;
+    return told_at(operation, 0, result);
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */
@@ -144,6 +160,28 @@ static void what_brings_no_bytes_is_done_with_0(void **state)
     assert_int_equal(told_of(WEFT_DDM_TRIM, 0), 0);
 }
 
+// librbd cuts those too, and says that they are done: what was behind the end is nowhere.
+static void a_write_over_the_end_of_an_image_that_has_shrunk_is_out_of_range(void **state)
+{
+    const enum weft_ddm_operation writing[] = {WEFT_DDM_WRITE, WEFT_DDM_WRITE_ZEROES};
+    size_error = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        image_len = 2 * DATA_LEN;
+        assert_int_equal(told_at(writing[i], DATA_LEN, 0), 0);
+        image_len = 2 * DATA_LEN - 1;
+        assert_int_equal(told_at(writing[i], DATA_LEN, 0), -ERANGE);
+        image_len = DATA_LEN - 1;
+        assert_int_equal(told_at(writing[i], DATA_LEN, 0), -ERANGE);
+    }
+    assert_int_equal(told_at(WEFT_DDM_TRIM, DATA_LEN, 0), 0); // nothing is there: as was wished
+}
+
+static void a_write_to_an_image_of_unknown_size_is_not_done(void **state)
+{
+    size_error = -ESHUTDOWN;
+    assert_int_equal(told_at(WEFT_DDM_WRITE, 0, 0), -ENODEV);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +189,8 @@ int main(void)
         cmocka_unit_test(a_read_that_was_cut_at_the_end_is_out_of_range),
         cmocka_unit_test(a_read_behind_the_end_is_out_of_range),
         cmocka_unit_test(what_brings_no_bytes_is_done_with_0),
+        cmocka_unit_test(a_write_over_the_end_of_an_image_that_has_shrunk_is_out_of_range),
+        cmocka_unit_test(a_write_to_an_image_of_unknown_size_is_not_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

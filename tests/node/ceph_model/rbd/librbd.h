@@ -38,6 +38,7 @@ void rbd_aio_release(rbd_completion_t completion);
 int rbd_aio_read(rbd_image_t image, uint64_t offset, size_t len, char *buf, rbd_completion_t c);
 int rbd_aio_write(rbd_image_t image, uint64_t offset, size_t len, const char *buf,
                   rbd_completion_t c);
+int rbd_get_size(rbd_image_t image, uint64_t *ret);
 int rbd_aio_flush(rbd_image_t image, rbd_completion_t c);
 int rbd_aio_discard(rbd_image_t image, uint64_t offset, uint64_t len, rbd_completion_t c);
 int rbd_aio_write_zeroes(rbd_image_t image, uint64_t offset, size_t len, rbd_completion_t c,
