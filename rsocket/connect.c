@@ -12,18 +12,9 @@ enum {
     END_TIMEOUT_MS = 3000,
 };
 
-static const struct rs_options default_options = {
-    .send_ring_len = 1 << 17,
-    .recv_ring_len = 1 << 17,
-    .inline_len = 64,
-    .sq_size = 384,
-    .rq_size = 384,
-    .keep_idle_s = 7200,
-};
-
 static struct rs_options options_of(int domain)
 {
-    struct rs_options options = default_options;
+    struct rs_options options = rs_defaults()->options;
     options.domain = domain;
     return options;
 }

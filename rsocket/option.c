@@ -45,10 +45,9 @@ static void bit_set(uint32_t *bits, int option, bool is_on)
 // Sockets double what is asked for, and show the double.
 static uint32_t ring_len_fit(int asked)
 {
-    const uint32_t least = 2 * RS_SEND_LOW_WATER, most = 1U << 30;
     uint64_t len = asked > 0 ? 2 * (uint64_t)asked : 0;
     len &= ~(uint64_t)1;
-    return len < least ? least : len > most ? most : (uint32_t)len;
+    return len < RS_RING_MIN ? RS_RING_MIN : len > RS_RING_MAX ? RS_RING_MAX : (uint32_t)len;
 }
 
 // What concerns its port or its family, at rdma_cm or at the UDP socket.

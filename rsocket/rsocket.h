@@ -46,9 +46,11 @@
 enum {
     RS_SGE_COUNT = 2,         // places for received data that are known to the sender at a time
     RS_SEND_LOW_WATER = 2048, // free octets of the ring before a socket is writable
-    RS_TRANSFER_MAX = 65536,  // octets of one transfer
-    RS_INLINE_MAX = 512,      // octets that a work request carries itself, at most
-    RS_CONTROL_WR_MAX = 4,    // work requests of control messages under way
+    RS_RING_MIN = 2 * RS_SEND_LOW_WATER,
+    RS_RING_MAX = 1 << 30,
+    RS_TRANSFER_MAX = 65536, // octets of one transfer
+    RS_INLINE_MAX = 512,     // octets that a work request carries itself, at most
+    RS_CONTROL_WR_MAX = 4,   // work requests of control messages under way
     RS_QP_SIZE_MIN = 16,
     RS_QP_SIZE_MAX = 0xfffe, // sequence numbers have 16 bits
     RS_IOMAP_MAX = 127 << 8, // what the scaled octet of the start-up data can say
@@ -174,6 +176,16 @@ struct rs_options {
     int keep_idle_s;
     int linger_s; // with SO_LINGER
 };
+
+// What sockets begin with (defaults.c).
+struct rs_defaults {
+    struct rs_options options;
+    int64_t spin_ns; // how long a call looks before it sleeps
+};
+
+const struct rs_defaults *rs_defaults(void);
+// With the files of a folder.
+void rs_defaults_read(const char *folder, struct rs_defaults *ret);
 
 struct rs_send_side {
     uint8_t *ring;

@@ -16,9 +16,6 @@ struct sleeper {
     int wake_fd;
 };
 
-// How long a call looks before it sleeps.
-static const int64_t spin_ns = 10 * 1000;
-
 /* ---- a descriptor for each thread ------------------------------------------------------------ */
 
 static pthread_key_t wake_key;
@@ -161,7 +158,7 @@ static void sleep_end(struct rs *rs, struct sleeper *sleeper)
 
 static bool spin_until(struct rs *rs, bool (*is_met)(const struct rs *rs))
 {
-    int64_t until_ns = rs_now_ns() + spin_ns;
+    int64_t until_ns = rs_now_ns() + rs_defaults()->spin_ns;
     do {
         rs_progress(rs);
         if (is_met(rs)) {
