@@ -348,12 +348,12 @@ int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout
     if (set == NULL) {
         return -1;
     }
-    int64_t start_ns = rs_now_ns();
+    const int64_t until_ns = rs_until_ns(timeout);
     bool is_over = false;
     int result;
     set->waiting_count++;
     do {
-        int left_ms = rs_left_ms(timeout, start_ns);
+        int left_ms = rs_left_ms(until_ns);
         unsigned changes_known = set->change_count;
         result = wait_once(set, events, maxevents, left_ms);
         is_over = left_ms == 0 && set->change_count == changes_known;

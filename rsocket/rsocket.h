@@ -371,8 +371,10 @@ int rs_await_sendable(struct rs *rs, bool is_nonblocking);
 // Did the program say by SO_LINGER how long rclose waits (options.linger_s)? (option.c)
 bool rs_lingers(const struct rs *rs);
 
-// What is left of a time-out that began then; -1: it has no end.
-int rs_left_ms(int timeout_ms, int64_t start_ns);
+// When a time-out that begins now is over; below 0: it has no end.
+int64_t rs_until_ns(int timeout_ms);
+// What is left of it, rounded up, for poll(); -1: it has no end.
+int rs_left_ms(int64_t until_ns);
 
 static inline bool rs_is_nonblocking(const struct rs *rs, int message_flags)
 {

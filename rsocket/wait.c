@@ -169,15 +169,21 @@ static bool spin_until(struct rs *rs, bool (*is_met)(const struct rs *rs))
 }
 
 static const int64_t never_ns = INT64_MAX;
+enum { NS_PER_MS = 1000 * 1000 };
 
-// For poll(), rounded up; -1: it has no end.
-static int left_ms(int64_t until_ns)
+int64_t rs_until_ns(int timeout_ms)
+{
+    return timeout_ms < 0 ? never_ns : rs_now_ns() + (int64_t)timeout_ms * NS_PER_MS;
+}
+
+int rs_left_ms(int64_t until_ns)
 {
     const int64_t left_ns = until_ns - rs_now_ns();
     if (until_ns == never_ns) {
         return -1;
     }
-    return left_ns > 0 ? (int)(left_ns / 1000000 + 1) : 0;
+    const int64_t left = left_ns > 0 ? left_ns / NS_PER_MS + 1 : 0;
+    return left < INT_MAX ? (int)left : INT_MAX;
 }
 
 // Lock held; let go of meanwhile. -1 with errno.
@@ -193,7 +199,7 @@ static int sleep_once(struct rs *rs, int64_t until_ns)
     if (fd >= 0) {
         struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = own, .events = POLLIN}};
         pthread_mutex_unlock(&rs->lock);
-        result = poll(fds, 2, left_ms(until_ns)) < 0 ? -1 : 0;
+        result = poll(fds, 2, rs_left_ms(until_ns)) < 0 ? -1 : 0;
         pthread_mutex_lock(&rs->lock);
     }
     wake_drain(own);
@@ -398,21 +404,12 @@ static void watch_end(struct watch *w)
     }
 }
 
-int rs_left_ms(int timeout_ms, int64_t start_ns)
-{
-    if (timeout_ms < 0) {
-        return -1;
-    }
-    int64_t left = timeout_ms - (rs_now_ns() - start_ns) / 1000000;
-    return left > 0 ? (int)left : 0;
-}
-
 static int watch_wait(struct watch *w, int timeout_ms)
 {
-    int64_t start_ns = rs_now_ns();
+    const int64_t until_ns = rs_until_ns(timeout_ms);
     for (;;) {
         int ready = watch_check(w);
-        int left = rs_left_ms(timeout_ms, start_ns);
+        int left = rs_left_ms(until_ns);
         if (ready != 0 || left == 0) {
             return ready;
         }
