@@ -161,6 +161,7 @@ struct nvme_queue {
     struct list_link link; // of the target's queues
 
     struct nvme_binding bindings[NVME_NAMESPACE_COUNT_MAX]; // by NSID, less 1
+    bool may_wish;                                          // one of them may be NVME_WISHED
     uint32_t asked_nsid; // of the one that the UMA has been asked for; 0: none
     struct connect_request connect;
     void (*on_answered)(struct nvme_queue *queue, enum connect_status status); // for its Connect

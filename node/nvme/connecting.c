@@ -82,9 +82,14 @@ void nvme_on_connected(struct nvme_queue *queue)
     answered(queue, nsid, queue->connect.status);
 }
 
-// The first that is wished and need not wait.
+// The first that is wished and need not wait. All queues are asked whenever one ends, and of most
+// nothing is wished.
 static void ask_next(struct nvme_queue *queue)
 {
+    bool is_any_wished = false;
+    if (!queue->may_wish) {
+        return;
+    }
     for (uint32_t nsid = 1; nsid <= NVME_NAMESPACE_COUNT_MAX; nsid++) {
         bool may_ask = queue->controller != NULL && !queue->is_closed && queue->asked_nsid == 0;
         if (!may_ask) {
@@ -93,19 +98,27 @@ static void ask_next(struct nvme_queue *queue)
         if (binding_of(queue, nsid)->state != NVME_WISHED) {
             continue;
         }
+        is_any_wished = true;
         if (nvme_namespace_find(queue->controller, nsid) == NULL) {
             answered(queue, nsid, CONNECT_NO_VOLUME);
         } else if (!must_wait(queue, nsid)) {
             ask(queue, nsid);
         }
     }
+    queue->may_wish = is_any_wished;
+}
+
+static void note_wish(struct nvme_queue *queue, struct nvme_binding *b)
+{
+    b->state = NVME_WISHED;
+    queue->may_wish = true;
 }
 
 static void wish(struct nvme_queue *queue, uint32_t nsid)
 {
     struct nvme_binding *b = binding_of(queue, nsid);
     if (b->state == NVME_UNBOUND) {
-        b->state = NVME_WISHED;
+        note_wish(queue, b);
         ask_next(queue);
     }
 }
@@ -122,7 +135,7 @@ void nvme_bind_all(struct nvme_queue *queue)
     for (uint32_t nsid = 1; nsid <= NVME_NAMESPACE_COUNT_MAX; nsid++) {
         struct nvme_binding *b = binding_of(queue, nsid);
         if (b->state == NVME_UNBOUND && nvme_namespace_find(queue->controller, nsid) != NULL) {
-            b->state = NVME_WISHED;
+            note_wish(queue, b);
             nvme_unsettle(queue);
         }
     }
@@ -196,7 +209,7 @@ static void leavers_end(struct nvme_queue *queue)
             nvme_binding_end(queue, nsid);
         }
         if (is_over && !queue->is_closed) {
-            b->state = NVME_WISHED;
+            note_wish(queue, b);
         }
     }
 }
