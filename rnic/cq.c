@@ -81,6 +81,9 @@ int rnic_cq_resize(struct rnic_cq *cq, uint32_t cqe_count)
     }
     pthread_mutex_lock(&cq->poll_lock);
     rnic_enter(cq->rnic);
+    if (rnic_is_alive(cq->rnic)) {
+        shard_catch_up(&cq->rnic->shard); // what the program has posted may be about to complete
+    }
     int error = cq_resize(cq->cq, cqe_count);
     TRACE(cq->rnic->trace, TRACE_CQ, "cq %p resized to %u: %s", (void *)cq, cqe_count,
           error == 0 ? "done" : errno_name(-error));

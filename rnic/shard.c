@@ -337,6 +337,13 @@ void shard_serve_waiting(struct shard *shard)
     }
 }
 
+void shard_catch_up(struct shard *shard)
+{
+    const instant_ns now = rnic_now(shard->rnic);
+    shard_serve_doorbells(shard, now);
+    shard->carrier->settle(shard, now);
+}
+
 /* ---- one pass -------------------------------------------------------------------------------- */
 
 static bool serve_runnable(struct shard *shard, instant_ns now)

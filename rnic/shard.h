@@ -174,6 +174,9 @@ enum shard_look shard_drive(struct shard *shard, struct puller *puller, instant_
 void shard_serve_doorbells(struct shard *shard, instant_ns now);
 // Lock held. ... if posts wait for company: what comes now comes behind them.
 void shard_serve_waiting(struct shard *shard);
+// Lock held. ... and what they have leaves, so that of what was posted before all that completes by
+// leaving has completed: a bell that found the lock taken waits for who lets go of it.
+void shard_catch_up(struct shard *shard);
 
 // ---- agenda.c: what is still to be done. Lock held, but where it says otherwise.
 

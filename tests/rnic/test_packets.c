@@ -113,6 +113,25 @@ static void who_only_finds_something_does_not_spin(void **state)
     world_close();
 }
 
+// Posted while another has the lock, who has not looked at the doorbells yet.
+static void a_completion_queue_is_not_made_too_small_for_what_is_posted(void **state)
+{
+    enum { POSTED = 3 };
+    world_open_pair(RNIC_QP_UD, &clean);
+    struct shard *shard = &w.devices[0].rnic->shard;
+    shard_lock(shard);
+    for (unsigned i = 0; i < POSTED; i++) {
+        post_datagram(0, w.qps[1]->qp_num, 0, 100);
+    }
+    shard_let_go(shard);
+    assert_int_equal(rnic_cq_resize(w.devices[0].cq, 1), -EINVAL);
+    for (unsigned i = 0; i < POSTED; i++) {
+        assert_int_equal(world_completion(0).status, WC_SUCCESS);
+    }
+    assert_int_equal(rnic_cq_resize(w.devices[0].cq, 1), 0);
+    world_close();
+}
+
 static void a_datagram_to_a_number_that_nobody_has_is_counted(void **state)
 {
     world_open_pair(RNIC_QP_UD, &clean);
@@ -645,6 +664,7 @@ int main(void)
         cmocka_unit_test(who_gave_the_processor_to_the_peer_gives_it_sooner),
         cmocka_unit_test(who_spins_polls_on_by_what_it_finds_until_it_has_moved_nothing_for_long),
         cmocka_unit_test(who_only_finds_something_does_not_spin),
+        cmocka_unit_test(a_completion_queue_is_not_made_too_small_for_what_is_posted),
         cmocka_unit_test(a_datagram_to_a_number_that_nobody_has_is_counted),
         cmocka_unit_test(a_packet_shorter_than_its_first_header_is_counted_and_dropped),
         cmocka_unit_test(numbers_are_those_that_the_link_has),
