@@ -442,10 +442,10 @@ static uint64_t train_count(const struct rc *rc)
 // is something that is not to wait, or more than `enough`, of which what fills no train is little.
 static uint64_t ready_count(const struct rc *rc, uint64_t enough)
 {
-    const uint32_t entry_count = wq_unbegun_count(&rc->wq);
+    struct wq_transfers walk = wq_transfers_begin(&rc->wq);
     uint64_t count = 0;
-    for (uint32_t i = 0; i < entry_count; i++) {
-        const struct send_wqe *wqe = wq_transfer_at(&rc->wq, i);
+    for (uint32_t left = wq_unbegun_count(&rc->wq); left > 0; left--) {
+        const struct send_wqe *wqe = wq_transfers_next(&walk);
         if (wqe == NULL || count > enough) {
             return RC_MARK_NONE;
         }

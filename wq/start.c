@@ -214,31 +214,37 @@ bool wq_has_work(const struct wq *wq)
     return !wq_is_held(wq) && (wq_has_entry(wq) || read_flow_wants_take(&wq->reads));
 }
 
-// The n-th that has not begun, 0 the next. NULL: there is none, or it waits for those before it.
-static const struct send_wqe *unfenced_at(const struct wq *wq, uint32_t n)
-{
-    const bool is_posted = n < wq_unbegun_count(wq);
-    const struct send_wqe *wqe = is_posted ? wq_send_at(wq, wq->sq_next + n) : NULL;
-    return wqe != NULL && (wqe->flags & WQE_FENCE) == 0 ? wqe : NULL;
-}
-
 static bool may_start(const struct wq *wq)
 {
     return !wq_is_held(wq) && !read_flow_wants_take(&wq->reads) && wq_has_entry(wq);
 }
 
-bool wq_has_message(const struct wq *wq)
+static bool is_message(const struct send_wqe *wqe)
 {
-    const struct send_wqe *wqe = may_start(wq) ? unfenced_at(wq, 0) : NULL;
-    return wqe != NULL && facts_of_opcode[wqe->opcode].start == start_message;
+    return facts_of_opcode[wqe->opcode].start == start_message;
 }
 
-const struct send_wqe *wq_transfer_at(const struct wq *wq, uint32_t n)
+static bool is_transfer(const struct send_wqe *wqe)
 {
-    const struct send_wqe *wqe = may_start(wq) ? unfenced_at(wq, n) : NULL;
-    const bool is_transfer = wqe != NULL && (facts_of_opcode[wqe->opcode].start == start_message ||
-                                             facts_of_opcode[wqe->opcode].start == start_read);
-    return is_transfer ? wqe : NULL;
+    return is_message(wqe) || facts_of_opcode[wqe->opcode].start == start_read;
+}
+
+struct wq_transfers wq_transfers_begin(const struct wq *wq)
+{
+    return (struct wq_transfers){wq, wq->sq_next, may_start(wq) ? send_end(wq) : wq->sq_next};
+}
+
+const struct send_wqe *wq_transfers_next(struct wq_transfers *walk)
+{
+    const struct send_wqe *wqe =
+        walk->next != walk->end ? wq_send_at(walk->wq, walk->next++) : NULL;
+    return wqe != NULL && (wqe->flags & WQE_FENCE) == 0 && is_transfer(wqe) ? wqe : NULL;
+}
+
+bool wq_has_message(const struct wq *wq)
+{
+    const struct send_wqe *wqe = may_start(wq) ? wq_send_at(wq, wq->sq_next) : NULL;
+    return wqe != NULL && (wqe->flags & WQE_FENCE) == 0 && is_message(wqe);
 }
 
 // Requests go before the send queue: they are short, and what they ask for keeps the pipe full.

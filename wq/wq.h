@@ -184,9 +184,15 @@ bool wq_has_work(const struct wq *wq);
 bool wq_has_entry(const struct wq *wq); // ... of the send queue: requests of reads left aside
 // Is what wq_next finds a message, which waits for nothing?
 bool wq_has_message(const struct wq *wq);
-// The n-th that has not begun, 0 the next. NULL: it is neither message nor Read, or something else
-// has to come first: what is fenced off, or requests of a Read that has begun.
-const struct send_wqe *wq_transfer_at(const struct wq *wq, uint32_t n);
+// A walk over those that have not begun, from the next on. It is over behind the last of them, or
+// at one that is neither message nor Read, or before which something else has to come: what is
+// fenced off, or requests of a Read that has begun.
+struct wq_transfers {
+    const struct wq *wq;
+    uint32_t next, end;
+};
+struct wq_transfers wq_transfers_begin(const struct wq *wq);
+const struct send_wqe *wq_transfers_next(struct wq_transfers *walk); // NULL: it is over
 
 // Nothing leaves before `until`: the peer has no receive yet, or a rate asks for it. wq_next and
 // wq_has_work know; what is to be sent again the transport holds back by itself.
