@@ -13,7 +13,7 @@ bool roce_packet_put(const struct datagram_sink *sink, const struct datagram_pat
     packet->bth.mig_req = true; // as hardware has it
     packet->bth.pad_len = roce_pad_len(len);
     const bool is_ack = piece_count == 0 && packet->bth.opcode == (ROCE_RC | ROCE_ACKNOWLEDGE) &&
-                        packet->aeth.syndrome == AETH_SYNDROME_ACK;
+                        aeth_kind(packet->aeth.syndrome) == AETH_ACK;
     struct datagram_tx tx = {
         .path = path,
         .head = span_of(head, roce_head_emit(packet, head)),

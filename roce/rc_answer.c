@@ -153,11 +153,14 @@ void rc_answer_again(struct rc *rc, const struct roce_packet *p, uint64_t mark)
 
 static struct roce_packet packet_of(const struct rc *rc, const struct rc_answer *a, uint8_t what)
 {
-    return (struct roce_packet){
+    struct roce_packet p = {
         .bth = {.opcode = ROCE_RC | what, .psn = (uint32_t)a->send_mark & PSN_MASK},
-        .aeth = {.syndrome = AETH_SYNDROME_ACK, .msn = rc->resp.msn},
         .atomicacketh = {.original = a->original},
     };
+    if (what != ROCE_READ_RESPONSE_MIDDLE) { // which has no AETH
+        p.aeth = (struct aeth){.syndrome = rc_credits_told(rc), .msn = rc->resp.msn};
+    }
+    return p;
 }
 
 static uint8_t read_operation(const struct rc_answer *a)

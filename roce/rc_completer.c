@@ -18,6 +18,7 @@ static struct send_wqe *wqe_of(struct rc *rc, const struct rc_out *o)
 
 static void drop_oldest(struct rc_requester *q)
 {
+    q->credits.done_count = rc_out_at(q, 0)->claim;
     q->head = (q->head + 1) & (q->capacity - 1);
     q->count--;
     q->send_index -= q->send_index > 0 ? 1 : 0;
@@ -86,9 +87,11 @@ static void on_answer_missed(struct rc *rc, uint64_t mark)
 
 /* ---- acknowledgements ------------------------------------------------------------------------ */
 
-static void on_ack(struct rc *rc, uint64_t mark)
+static void on_ack(struct rc *rc, uint64_t mark, uint8_t syndrome)
 {
-    if (!move_on(&rc->req, mark + 1)) {
+    bool is_whole = move_on(&rc->req, mark + 1);
+    rc_credits_take(&rc->req.credits, syndrome);
+    if (!is_whole) {
         on_answer_missed(rc, mark + 1);
     }
 }
@@ -166,7 +169,7 @@ static void on_acknowledge(struct rc *rc, const struct aeth *aeth, uint64_t mark
 {
     switch (aeth_kind(aeth->syndrome)) {
     case AETH_ACK:
-        on_ack(rc, mark);
+        on_ack(rc, mark, aeth->syndrome);
         break;
     case AETH_RNR_NAK:
         on_not_ready(rc, mark, aeth_value(aeth->syndrome));
@@ -268,6 +271,9 @@ static void on_response(struct rc *rc, const struct roce_packet *p, uint64_t mar
     if (has_word && aeth_kind(p->aeth.syndrome) != AETH_ACK) {
         rc->counters.dropped_strange_answer++;
     } else if (move_on(&rc->req, mark)) {
+        if (has_word) {
+            rc_credits_take(&rc->req.credits, p->aeth.syndrome);
+        }
         on_answer(rc, p);
     } else if (rc->greeting.is_known && rc_early_place(rc, p, mark)) {
         rc_complete_progress(rc);
@@ -293,6 +299,17 @@ static bool is_sack(const struct rc *rc, const struct roce_packet *p, struct sac
     return rc_greeting_is_right(rc, p) && sack_parse(p->payload, ret) == SACK_OK;
 }
 
+// The last acknowledgement again may tell of receives that were posted since.
+static void take_old(struct rc *rc, const struct roce_packet *p, uint64_t mark)
+{
+    struct rc_requester *q = &rc->req;
+    bool is_ack = p->facts->kind == ROCE_KIND_ACK && aeth_kind(p->aeth.syndrome) == AETH_ACK;
+    rc->counters.dropped_old_answer++;
+    if (is_ack && mark + 1 == q->acked_mark) {
+        rc_credits_take(&q->credits, p->aeth.syndrome);
+    }
+}
+
 void rc_take_answer(struct rc *rc, const struct roce_packet *p)
 {
     struct rc_requester *q = &rc->req;
@@ -301,7 +318,7 @@ void rc_take_answer(struct rc *rc, const struct roce_packet *p)
     bool is_hole = p->facts->kind == ROCE_KIND_ACK &&
                    p->aeth.syndrome == aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE);
     if (mark < q->acked_mark) {
-        rc->counters.dropped_old_answer++;
+        take_old(rc, p, mark);
     } else if (mark >= q->sent_mark + (is_hole ? 1 : 0)) {
         rc->counters.dropped_strange_answer++;
     } else if (is_hole && p->payload.len > 0 && is_sack(rc, p, &sack)) {

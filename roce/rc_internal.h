@@ -23,6 +23,7 @@
 //     rc_ballast.c    what makes packets of a message equally long
 //     rc_share.c      what it may have out, with all others of the device
 //     rc_greeting.c   whether the peer is a weft end too
+//     rc_credits.c    receives at either end, as the other one is told
 //
 // Shared with the unreliable services: inbound.h (a message of several packets), packet.h.
 //
@@ -86,6 +87,7 @@ struct rc_payload {
 struct rc_out {
     uint64_t first, end;          // its marks; of a Read: those of its answer
     uint32_t handle;              // a message's work request
+    uint32_t claim;               // receives that it takes, and all before it, since the beginning
     struct read_context *context; // of a Read or atomic; NULL: a message
 };
 
@@ -128,6 +130,14 @@ struct rc_repeat {
     uint64_t here_end;  // all of them are before
 };
 
+// Receives of the peer's, counted from the first message on that takes one.
+struct rc_credits {
+    bool is_limited;      // by what the peer has said; until then nothing is known
+    uint32_t begun_count; // that what has begun takes
+    uint32_t done_count;  // ... and what was acknowledged has taken
+    uint32_t limit;       // so many the peer has, or had
+};
+
 struct rc_requester {
     struct rc_out *outs; // a ring, in the order of marks
     uint32_t capacity, head, count;
@@ -149,6 +159,7 @@ struct rc_requester {
     struct rc_probe probe;
     struct rc_tail tail;
     struct rc_repeat repeat;
+    struct rc_credits credits;
     uint32_t allotment_len; // octets of a Read; 0: undivided
     bool is_held_back;      // by window or pace, of what could have left
 };
@@ -508,3 +519,13 @@ void rc_greeting_take(struct rc *rc, const struct roce_packet *p);
 // More may be out towards a peer that is known; also if it was before sending began.
 void rc_greeting_widen(struct rc *rc);
 bool rc_greeting_is_right(const struct rc *rc, const struct roce_packet *p);
+
+/* ---- credits.c ------------------------------------------------------------------------------- */
+
+uint8_t rc_credits_told(const struct rc *rc); // the syndrome of an acknowledgement
+// Receives that this message takes, which is the next to begin, and all before it.
+uint32_t rc_credits_claim(const struct rc_credits *c, const struct send_wqe *wqe);
+// An acknowledgement of all that counts as done, no more.
+void rc_credits_take(struct rc_credits *c, uint8_t syndrome);
+// Has the peer said that it has so many?
+bool rc_credits_cover(const struct rc_credits *c, uint32_t claim);

@@ -22,7 +22,7 @@ static void put_word(struct rc *rc, const struct datagram_sink *sink)
     uint8_t octets[SACK_LEN_MAX];
     struct roce_packet p = {
         .bth = {.opcode = ROCE_RC | ROCE_ACKNOWLEDGE, .psn = (uint32_t)word->mark & PSN_MASK},
-        .aeth = {.syndrome = word->syndrome, .msn = rc->resp.msn},
+        .aeth = {.syndrome = is_nak ? word->syndrome : rc_credits_told(rc), .msn = rc->resp.msn},
     };
     bool is_held = is_hole && word->mark == rc->resp.expected_mark && rc->resp.held.count > 0;
     size_t len = word->is_due && is_held ? arrivals(rc, octets) : 0;

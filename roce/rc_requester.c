@@ -159,18 +159,24 @@ static uint64_t run_len(const struct rc *rc, const struct rc_out *o, uint64_t ro
     const struct rc_requester *q = &rc->req;
     uint64_t left = o->end - q->send_mark;
     bool has_hole = q->repeat.here_count + q->repeat.placed_count + q->repeat.lost_count > 0;
-    if (room <= 1 || has_hole || congestion_is_paced(&q->congestion)) {
+    if (room <= 1 || has_hole || congestion_is_paced(&q->congestion) ||
+        !rc_credits_cover(&q->credits, o->claim)) {
         return 1;
     }
     return left < room ? left : room;
 }
 
-// Is there a message behind the one that leaves now and ends at `end`, which will ask?
+// Is there a message behind the one that leaves now and ends at `end`, which will ask? One for
+// which the peer is not known to have a receive waits for an acknowledgement before.
 static bool has_message_behind(const struct rc *rc, uint64_t end)
 {
     const struct rc_requester *q = &rc->req;
-    return end < q->next_mark ? rc_out_at(q, q->send_index + 1)->context == NULL
-                              : wq_has_message(&rc->wq);
+    if (end == q->next_mark) {
+        const struct send_wqe *wqe = wq_next_message(&rc->wq);
+        return wqe != NULL && rc_credits_cover(&q->credits, rc_credits_claim(&q->credits, wqe));
+    }
+    const struct rc_out *behind = rc_out_at(q, q->send_index + 1);
+    return behind->context == NULL && rc_credits_cover(&q->credits, behind->claim);
 }
 
 // An acknowledgement is asked for by the last packet of what is posted, by the one that fills the
@@ -181,6 +187,7 @@ static enum rc_put put_run(struct rc *rc, const struct datagram_sink *sink, cons
     struct rc_requester *q = &rc->req;
     const uint64_t room = room_of(rc), count = run_len(rc, o, room);
     const uint32_t ack_interval = congestion_ack_interval(&q->congestion);
+    const bool is_covered = rc_credits_cover(&q->credits, o->claim);
     struct rc_run run;
     uint32_t done = 0;
     if (!rc_run_begin(rc, o, q->send_mark, count, &run)) {
@@ -189,7 +196,8 @@ static enum rc_put put_run(struct rc *rc, const struct datagram_sink *sink, cons
     for (; done < count; done++) {
         uint64_t end = q->send_mark + 1;
         bool is_last = end == o->end && !has_message_behind(rc, end);
-        bool asks = is_last || end - q->asked_mark >= ack_interval || done + 1 >= room;
+        bool fills = done + 1 >= room;
+        bool asks = is_last || fills || !is_covered || end - q->asked_mark >= ack_interval;
         if (!rc_run_put(rc, sink, &run, asks)) {
             break;
         }
@@ -281,6 +289,7 @@ static void push(struct rc_requester *q, struct rc_out o, uint64_t packet_count)
     CHECK(q->count < q->capacity);
     o.first = q->next_mark;
     o.end = q->next_mark += packet_count;
+    o.claim = q->credits.begun_count;
     *rc_out_at(q, q->count++) = o;
 }
 
@@ -309,6 +318,7 @@ static bool begin_next(struct rc *rc)
     switch (wq_next(&rc->wq, &work)) {
     case TRANSPORT_MESSAGE:
         rc_oneshot_begin(rc, work.wqe);
+        q->credits.begun_count = rc_credits_claim(&q->credits, work.wqe);
         push(q, (struct rc_out){.handle = work.handle}, rc_packet_count(rc, work.wqe->length));
         wq_message_put(&rc->wq, q->next_mark);
         return true;
@@ -357,11 +367,22 @@ static bool has_window(const struct rc_requester *q)
            (rc_in_flight(q) < congestion_window(&q->congestion) || q->asked_mark == q->acked_mark);
 }
 
+// A packet for which the peer is not known to have a receive leaves alone, and asks: only the
+// answer tells of receives that were posted since. So does what stands behind it, of which the peer
+// would take nothing. What is lost had leave before.
+static bool has_credit(const struct rc_requester *q)
+{
+    return q->send_mark == q->next_mark || q->asked_mark == q->acked_mark ||
+           rc_credits_cover(&q->credits, rc_out_at(q, q->send_index)->claim) ||
+           rc_repeat_next(q) != NULL;
+}
+
 // May it, whatever others of the device have out?
 static bool may_alone(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
-    return is_permitted(rc) && has_window(q) && rc->wq.now >= congestion_not_before(&q->congestion);
+    return is_permitted(rc) && has_credit(q) && has_window(q) &&
+           rc->wq.now >= congestion_not_before(&q->congestion);
 }
 
 // Packets that leave next, or come as an answer.
@@ -403,7 +424,8 @@ instant_ns rc_requester_paced_until(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
     instant_ns until = congestion_not_before(&q->congestion);
-    bool waits = rc->wq.now < until && is_permitted(rc) && has_window(q) && has_more(rc);
+    bool waits =
+        rc->wq.now < until && is_permitted(rc) && has_credit(q) && has_window(q) && has_more(rc);
     return waits ? until : INSTANT_NEVER;
 }
 
@@ -486,6 +508,6 @@ void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
            send_one(rc, sink)) {
     }
     follow_share(rc);
-    q->is_held_back = is_permitted(rc) && !may_send(rc) && has_more(rc);
+    q->is_held_back = is_permitted(rc) && has_credit(q) && !may_send(rc) && has_more(rc);
     wq_complete_sends(&rc->wq);
 }

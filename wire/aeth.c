@@ -42,6 +42,18 @@ uint32_t aeth_credits(uint8_t code)
     return credits[code & AETH_VALUE_MASK];
 }
 
+// From 2 on each power of two has two codes, the second for half as much again.
+uint8_t aeth_syndrome_ack(uint32_t credits)
+{
+    const uint32_t most = AETH_CREDITS_NONE - 1;
+    if (credits < 2) {
+        return (uint8_t)(AETH_ACK | credits);
+    }
+    const uint32_t power = 31 - (uint32_t)__builtin_clz(credits);
+    const uint32_t code = 2 * power + (credits >> (power - 1) & 1);
+    return (uint8_t)(AETH_ACK | (code < most ? code : most));
+}
+
 enum roce_parse_verdict aeth_parse(struct span octets, struct aeth *ret)
 {
     if (octets.len < AETH_LEN) {

@@ -51,7 +51,7 @@ enum aeth_nak {
 };
 
 enum {
-    AETH_SYNDROME_ACK = AETH_ACK | AETH_CREDITS_NONE, // the one ACK that weft sends
+    AETH_SYNDROME_ACK = AETH_ACK | AETH_CREDITS_NONE,
 };
 
 struct aeth {
@@ -71,6 +71,9 @@ static inline uint8_t aeth_syndrome_nak(enum aeth_nak nak)
 {
     return (uint8_t)(AETH_NAK | nak);
 }
+
+// An ACK of who has so many receives: the code of the next number below that has one.
+uint8_t aeth_syndrome_ack(uint32_t credits);
 
 // "PSN sequence error" …; "reserved code" of what is above.
 const char *aeth_nak_name(uint8_t value);

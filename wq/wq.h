@@ -182,8 +182,8 @@ bool wq_next_request(struct wq *wq, struct transport_work *ret);
 // May wq_next find something? Never no when it would.
 bool wq_has_work(const struct wq *wq);
 bool wq_has_entry(const struct wq *wq); // ... of the send queue: requests of reads left aside
-// Is what wq_next finds a message, which waits for nothing?
-bool wq_has_message(const struct wq *wq);
+// What wq_next finds, if that is a message, which waits for nothing. NULL: it is not, or nothing.
+const struct send_wqe *wq_next_message(const struct wq *wq);
 // A walk over those that have not begun, from the next on. It is over behind the last of them, or
 // at one that is neither message nor Read, or before which something else has to come: what is
 // fenced off, or requests of a Read that has begun.

@@ -98,6 +98,7 @@ void rc_end_wait(struct rc_end *e, instant_ns until); // deadlines in between co
 // The oldest packet that has left; the test fails if there is none, or it is another operation.
 const struct rc_end_packet *rc_end_left(struct rc_end *e, uint8_t operation, uint32_t psn);
 const struct rc_end_packet *rc_end_peek(const struct rc_end *e); // it stays
+// AETH_SYNDROME_ACK: whatever receives it tells of.
 void rc_end_left_ack(struct rc_end *e, uint32_t psn, uint8_t syndrome);
 // A refusal for a missing packet that says so.
 void rc_end_left_sack(struct rc_end *e, uint32_t psn, uint64_t here);

@@ -43,6 +43,19 @@ static void refusals_have_the_syndromes_of_the_book(void **state)
     assert_int_equal(aeth_syndrome_rnr(12), 0x2c);
 }
 
+static void of_receives_the_next_number_below_that_has_a_code_is_told(void **state)
+{
+    (void)state;
+    for (uint32_t count = 0; count < 70000; count++) {
+        const uint8_t syndrome = aeth_syndrome_ack(count);
+        const uint8_t code = aeth_value(syndrome);
+        assert_int_equal(aeth_kind(syndrome), AETH_ACK);
+        assert_true(code < AETH_CREDITS_NONE && aeth_credits(code) <= count);
+        assert_true(code + 1 == AETH_CREDITS_NONE || aeth_credits(code + 1) > count);
+    }
+    assert_int_equal(aeth_syndrome_ack(UINT32_MAX), AETH_CREDITS_NONE - 1);
+}
+
 static size_t describe(uint8_t syndrome, char *text, size_t len)
 {
     char line[80];
@@ -76,6 +89,7 @@ int main(void)
         cmocka_unit_test(acknowledgement_is_read_and_written),
         cmocka_unit_test(header_that_ends_early_is_too_short),
         cmocka_unit_test(refusals_have_the_syndromes_of_the_book),
+        cmocka_unit_test(of_receives_the_next_number_below_that_has_a_code_is_told),
         cmocka_unit_test(every_syndrome_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

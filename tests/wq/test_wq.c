@@ -341,16 +341,16 @@ static void a_message_is_next_if_no_request_is(void **state)
 {
     const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
     struct queues *q = queues_open();
-    assert_false(wq_has_message(&q->wq)); // there is none
+    assert_null(wq_next_message(&q->wq)); // there is none
     struct read_context *first = begin_read_of_two(q);
     post_write(q, 1, lengths);
-    assert_true(wq_has_message(&q->wq));
+    assert_non_null(wq_next_message(&q->wq));
     answer(q, first); // the second request may leave
-    assert_false(wq_has_message(&q->wq));
+    assert_null(wq_next_message(&q->wq));
     wq_requests_forget(&q->wq);
-    assert_true(wq_has_message(&q->wq));
+    assert_non_null(wq_next_message(&q->wq));
     wq_hold(&q->wq, q->wq.now + 1);
-    assert_false(wq_has_message(&q->wq));
+    assert_null(wq_next_message(&q->wq));
     queues_close(q);
 }
 
