@@ -7,7 +7,7 @@
 //   rnic_conn_resolve   of datagrams: ESTABLISHED tells number and Q_Key of the peer's queue pair
 //
 // A queue pair of type RC in INIT becomes ready to send with the connection, as was agreed. It is
-// moved to its error state by rnic_conn_disconnect, at the latest at TIMEWAIT_EXIT, or when the
+// moved to its error state by rnic_conn_disconnect, soon behind DISCONNECTED, or when the
 // connection is refused; those of datagrams are left alone.
 //
 // As rnic/rnic.h: negative errno values, from any thread, and ports are called with the lock held.

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/time.h"
 #include "ibcm/ibcm.h"
@@ -18,6 +19,7 @@ enum { PACKET_MTU_MIN = 256 }; // octets
 
 struct packet_cm {
     struct ibcm *ibcm;
+    struct list_link left; // connections whose peer has left, the one first that ends first
     uint32_t psn;
     instant_ns ending_until; // a process that exits waits so long for its peers' answers
     uint64_t not_management; // packets for queue pair 1 that are no MADs
@@ -29,6 +31,8 @@ struct rnic_conn {
     struct ibcm_listener listener; // is_listening
     struct ibcm_conn *cm;          // otherwise
     struct rnic_qp *qp;            // NULL: none, or the program's own
+    struct list_link left_link;    // its peer has left, and its queue pair
+    instant_ns ends_at;            // ... is over then
     bool is_listening;
     bool awaits_rtu; // accepted: a packet of the peer's stands for it
 };

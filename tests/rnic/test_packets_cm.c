@@ -293,20 +293,36 @@ static void a_disconnect_flushes_both_ends_and_keeps_the_number(void **state)
 }
 
 // What the peer has acknowledged may come behind its DREQ.
-static void a_peers_disconnect_flushes_when_nothing_can_come_any_more(void **state)
+static void a_peers_disconnect_flushes_when_what_it_overtook_has_come(void **state)
 {
     struct cqe cqe;
     post_recv(0);
     connect_both();
     assert_int_equal(rnic_conn_disconnect(w.ends[1].conn), 0);
-    run_until(w.now + NS_PER_S / 10);
+    run_until(w.now + 20 * NS_PER_MS);
     assert_int_equal(w.ends[0].count[IBCM_EVENT_DISCONNECTED], 1);
     assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_RTS);
     assert_int_equal(rnic_cq_poll(w.ends[0].device.cq, &cqe, 1), 0);
+    run_until(w.now + 100 * NS_PER_MS);
+    assert_int_equal(rnic_cq_poll(w.ends[0].device.cq, &cqe, 1), 1);
+    assert_int_equal(cqe.status, WC_WR_FLUSH_ERR);
+    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_ERR);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_TIMEWAIT_EXIT], 0);
     run_until(w.now + PATIENCE_NS);
     assert_int_equal(w.ends[0].count[IBCM_EVENT_TIMEWAIT_EXIT], 1);
-    assert_int_equal(completion_of(0).status, WC_WR_FLUSH_ERR);
-    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_ERR);
+}
+
+// Its queue pair may be another connection's by then.
+static void a_queue_pair_that_has_left_its_connection_is_not_ended_by_it(void **state)
+{
+    connect_both();
+    assert_int_equal(rnic_conn_disconnect(w.ends[1].conn), 0);
+    run_until(w.now + 20 * NS_PER_MS);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_DISCONNECTED], 1);
+    rnic_conn_destroy(w.ends[0].conn);
+    w.ends[0].conn = NULL;
+    run_until(w.now + 100 * NS_PER_MS);
+    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_RTS);
 }
 
 static void a_port_that_nobody_has_is_refused(void **state)
@@ -416,7 +432,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(connected_queue_pairs_carry_data),
         TEST(a_disconnect_flushes_both_ends_and_keeps_the_number),
-        TEST(a_peers_disconnect_flushes_when_nothing_can_come_any_more),
+        TEST(a_peers_disconnect_flushes_when_what_it_overtook_has_come),
+        TEST(a_queue_pair_that_has_left_its_connection_is_not_ended_by_it),
         TEST(a_port_that_nobody_has_is_refused),
         TEST(a_request_that_its_owner_does_not_take_is_refused),
         TEST(a_request_is_rejected_with_words),
