@@ -38,6 +38,22 @@ static void put_all(struct packet_side *p, struct rnic_qp *qp, instant_ns now)
     }
 }
 
+// It has more. When it is to be asked again by itself; INSTANT_NEVER: something else sees to that.
+static instant_ns wait_for_more(struct packet_side *p, struct rnic_qp *qp, bool has_put,
+                                instant_ns now)
+{
+    if (p->is_full) {
+        p->counters.room_waits++;
+        packet_stop(qp);
+    } else if (p->is_receiver_full) { // nobody tells when it has read
+        p->counters.receiver_waits++;
+        return instant_after(now, receiver_wait_ns);
+    } else if (has_put) { // otherwise something else holds it back
+        packet_run_again(qp);
+    }
+    return INSTANT_NEVER;
+}
+
 static void settle_one(struct packet_side *p, struct rnic_qp *qp, instant_ns now)
 {
     const struct transport_ops *ops = qp->transport->ops;
@@ -46,16 +62,8 @@ static void settle_one(struct packet_side *p, struct rnic_qp *qp, instant_ns now
     p->is_receiver_full = false;
     if (ops->has_output(qp->transport)) {
         put_all(p, qp, now);
-    }
-    if (ops->has_output(qp->transport)) {
-        if (p->is_full) {
-            p->counters.room_waits++;
-            packet_stop(qp);
-        } else if (p->is_receiver_full) { // nobody tells when it has read
-            p->counters.receiver_waits++;
-            again_ns = instant_after(now, receiver_wait_ns);
-        } else if (p->put_count > put_before) { // otherwise something else holds it back
-            packet_run_again(qp);
+        if (ops->has_output(qp->transport)) {
+            again_ns = wait_for_more(p, qp, p->put_count > put_before, now);
         }
     }
     rnic_qp_note_state(qp, now);
