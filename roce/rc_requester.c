@@ -377,11 +377,12 @@ static bool has_credit(const struct rc_requester *q)
            rc_repeat_next(q) != NULL;
 }
 
-// May it, whatever others of the device have out?
-static bool may_alone(const struct rc *rc)
+// Is there something that may leave, whatever others of the device have out? Mostly there is
+// nothing, and that is seen first: each message asks several times.
+static bool wants_to_send(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
-    return is_permitted(rc) && has_credit(q) && has_window(q) &&
+    return has_more(rc) && is_permitted(rc) && has_credit(q) && has_window(q) &&
            rc->wq.now >= congestion_not_before(&q->congestion);
 }
 
@@ -401,7 +402,7 @@ static uint64_t next_count(const struct rc_requester *q)
 
 static bool may_send(const struct rc *rc)
 {
-    return may_alone(rc) && rc_share_may(rc, next_count(&rc->req));
+    return wants_to_send(rc) && rc_share_may(rc, next_count(&rc->req));
 }
 
 // What is sent twice takes twice of the device's room.
@@ -416,8 +417,8 @@ static bool is_tail_due(const struct rc *rc)
 // Who does not stand in line and should, or does and should not, has to be called too.
 bool rc_requester_has_output(const struct rc *rc)
 {
-    bool wants = may_alone(rc) && has_more(rc), waits = congestion_member_waits(&rc->member);
-    return is_tail_due(rc) || wants != waits || (wants && may_send(rc));
+    bool wants = wants_to_send(rc), waits = congestion_member_waits(&rc->member);
+    return is_tail_due(rc) || wants != waits || (wants && rc_share_may(rc, next_count(&rc->req)));
 }
 
 instant_ns rc_requester_paced_until(const struct rc *rc)
@@ -433,7 +434,7 @@ instant_ns rc_requester_paced_until(const struct rc *rc)
 static void follow_share(struct rc *rc)
 {
     uint64_t count = next_count(&rc->req);
-    if (may_alone(rc) && has_more(rc) && !rc_share_may(rc, count)) {
+    if (wants_to_send(rc) && !rc_share_may(rc, count)) {
         rc_share_wait(rc, count);
     } else {
         rc_share_leave(rc);
@@ -503,11 +504,12 @@ void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
         put_tail(rc, sink);
     }
     rc_share_limit(rc);
+    rc_requester_follow_read_len(rc);
     const uint64_t waits = waits_from(rc);
     while (may_send(rc) && (q->send_mark < waits || q->send_mark < q->next_mark) &&
            send_one(rc, sink)) {
     }
     follow_share(rc);
-    q->is_held_back = is_permitted(rc) && has_credit(q) && !may_send(rc) && has_more(rc);
+    q->is_held_back = has_more(rc) && is_permitted(rc) && has_credit(q) && !may_send(rc);
     wq_complete_sends(&rc->wq);
 }
