@@ -1,6 +1,8 @@
 // How ids connect where packets carry queue pairs: by InfiniBand's connection manager. A port is
-// held by a socket of the system's, so that two programs of a host cannot have the same one.
+// held by a socket of the system's, so that two programs of a host cannot have the same one. Those
+// of connections are not TCP's: valkey listens at one number on both.
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -143,6 +145,17 @@ static void on_event(void *ctx, const struct rnic_conn_event *from)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
+// UDP-Lite has ports of its own, and hardly anybody uses them. A system without it (Linux gives it
+// up) has TCP's taken.
+static int port_socket(const struct cm_id *c, int family)
+{
+    if (c->id.qp_type == IBV_QPT_UD) {
+        return socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    }
+    const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDPLITE);
+    return fd >= 0 ? fd : socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
 // What holds the port may be connections that have ended (TIME-WAIT), which may be replaced; who is
 // bound, or listens, has not said so.
 static int port_bind(int fd, const struct sockaddr *addr, int reuse)
@@ -163,9 +176,8 @@ static int port_bind(int fd, const struct sockaddr *addr, int reuse)
 
 static int port_hold(struct cm_id *c, const struct sockaddr *addr, int *ret_fd)
 {
-    const int type = c->id.qp_type == IBV_QPT_UD ? SOCK_DGRAM : SOCK_STREAM;
     const int reuse = c->options.reuse_addr, only = c->options.v6_only;
-    const int fd = socket(addr->sa_family, type | SOCK_CLOEXEC, 0);
+    const int fd = port_socket(c, addr->sa_family);
     if (fd < 0) {
         return -errno;
     }

@@ -65,6 +65,29 @@ static void test_a_port_of_ended_connections_is_free_and_then_taken(void **state
     end_close(&second);
 }
 
+// valkey does so by default.
+static void test_a_port_of_tcp_is_another_one(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    const int probe = socket(AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE);
+    if (probe < 0) {
+        skip(); // a kernel without UDP-Lite
+    }
+    close(probe);
+    const int tcp = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(tcp, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(tcp, 1), 0);
+    assert_int_equal(getsockname(tcp, (struct sockaddr *)&at, &len), 0);
+    struct end end = {.channel = rdma_create_event_channel()};
+    assert_int_equal(rdma_create_id(end.channel, &end.id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(end.id, (struct sockaddr *)&at), 0);
+    assert_int_equal(rdma_listen(end.id, 1), 0);
+    assert_int_equal(rdma_get_src_port(end.id), at.sin_port);
+    end_close(&end);
+    close(tcp);
+}
+
 static void listen_everywhere(struct end *end, const struct sockaddr *any)
 {
     int only = 1;
@@ -768,6 +791,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_port_of_ended_connections_is_free_and_then_taken),
+        cmocka_unit_test(test_a_port_of_tcp_is_another_one),
         cmocka_unit_test(test_each_family_has_a_listener_of_its_own_at_one_port),
         cmocka_unit_test(test_both_ends_are_told_what_they_agreed_on),
         cmocka_unit_test(test_who_hears_of_communication_is_connected_by_saying_so),
