@@ -3,8 +3,9 @@
 //     controller.c   a controller's life, and its progress: what has come, what is due
 //     meet.c         a queue's connection, by librdmacm
 //     queue.c        commands and their answers, on a queue pair or whatever carries them
+//     sending.c      commands that leave by a queue pair, one by one or together
 //     io.c           a program's reads, writes and so on, as commands; their memory over RDMA
-//     by_rdma.c      the carrier that meet.c, queue.c and io.c are together
+//     by_rdma.c      the carrier that meet.c, queue.c, sending.c and io.c are together
 //     by_tcp.c       the other one; tcp/ has its PDUs
 //     admin.c        commands that are waited for: fabrics, Identify, logs
 //     access.c       how namespaces are reached by a controller: its log, its events, statuses
@@ -42,7 +43,11 @@ enum {
     ANSWER_LEN = 64,     // room for one; a right one has NVME_CQE_LEN
     CID_INDEX_BITS = 10, // of a slot; the rest of a CID is its generation
     NAMESPACE_MAX = 64,  // that may be asked for
+    TOGETHER_MAX = 8,    // commands that leave together: the target is to begin meanwhile
 };
+
+// wr_id: what has completed, of which queue, which slot or room for an answer.
+enum initiator_wr { WR_SEND = 0, WR_RECEIVE = 1, WR_QUEUE_SHIFT = 32, WR_KIND_SHIFT = 48 };
 
 // How the data of a command travels.
 enum initiator_data_way {
@@ -87,6 +92,8 @@ struct initiator_carrier {
     void (*begin)(struct weft_nvme *nvme);
     // Sends the slot's SQE and sees to its data. 0, or a negative errno; -EAGAIN: there is no room.
     int (*send)(struct initiator_slot *slot, const struct initiator_data *data);
+    // Sends what waits for others that were said to follow. NULL: nothing does.
+    int (*send_waiting)(struct weft_nvme *nvme);
     // Before the program hears of the end: what was made for the data goes, those of a read that
     // went well are where they belong.
     void (*settle)(struct initiator_slot *slot, bool is_good);
@@ -128,6 +135,16 @@ struct initiator_slot {
     struct list_link link; // free
 };
 
+// A command that is to leave.
+struct initiator_waiting {
+    struct initiator_slot *slot;
+    struct ibv_sge body;
+    union {
+        struct ibv_send_wr send;
+        struct weft_oneshot_wr oneshot;
+    };
+};
+
 struct initiator_queue {
     struct weft_nvme *nvme;
     uint16_t number; // 0: admin
@@ -148,7 +165,21 @@ struct initiator_queue {
     unsigned spare_receives; // posted for commands that then could not be sent
     unsigned unsignalled;    // Sends since the last one whose completion was asked for
     bool is_oneshot;
+    struct initiator_waiting waiting[TOGETHER_MAX]; // all of one kind
+    unsigned waiting_count;
+    bool waits_for_oneshot; // their kind
 };
+
+static inline uint8_t *initiator_slot_sqe(const struct initiator_slot *slot)
+{
+    const struct initiator_queue *queue = slot->queue;
+    return queue->sqes + (size_t)(slot - queue->slots) * queue->sqe_stride;
+}
+
+static inline uint8_t *initiator_answer_room(const struct initiator_queue *queue, unsigned index)
+{
+    return queue->messages + (size_t)queue->depth * queue->capsule_len + (size_t)index * ANSWER_LEN;
+}
 
 struct initiator_lent {
     uint8_t *ptr;
@@ -201,6 +232,7 @@ struct weft_nvme {
     // completion but where a command waits for nothing else.
     struct ibv_cq *cq, *send_cq;
     bool is_armed, is_send_armed;
+    bool is_telling;        // the program of answers: what it submits meanwhile leaves together
     unsigned awaited_sends; // of all queues: signalled, and not seen to complete
     unsigned late_sends;    // ... of commands that have their answer
     unsigned polls;         // since descriptors were looked at
@@ -289,15 +321,10 @@ void initiator_device_release(struct weft_nvme *nvme);
 struct initiator_slot *initiator_queue_take(struct initiator_queue *queue);
 // Free again, if nothing is awaited any more.
 void initiator_slot_release(struct initiator_slot *slot);
-uint8_t *initiator_slot_sqe(const struct initiator_slot *slot);
 // Why the target may have ended the connection, in words.
 const char *initiator_ended_why(const struct weft_nvme *nvme);
-// Sends the capsule, with so many octets behind the SQE. 0 or a negative errno; -EAGAIN: the send
-// queue is full.
-int initiator_queue_send(struct initiator_slot *slot, uint32_t in_capsule_len);
-// The same by one-shot, with the memory that the answer closes.
-int initiator_queue_send_oneshot(struct initiator_slot *slot, const struct iovec *memory,
-                                 unsigned count, unsigned access);
+// Sends what waits. How many I/O ended since they could not be sent.
+int initiator_queues_send(struct weft_nvme *nvme);
 
 // Takes completions; how many I/O completed, or a negative errno: the connection is lost.
 int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count);
@@ -305,6 +332,19 @@ int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count);
 bool initiator_queues_are_armed(const struct weft_nvme *nvme);
 void initiator_queues_arm(struct weft_nvme *nvme);
 void initiator_on_event(struct weft_nvme *nvme, struct ibv_cq *cq);
+
+/* ---- sending.c ------------------------------------------------------------------------------- */
+
+// Sends the capsule, with so many octets behind the SQE, now or with others that follow. 0 or a
+// negative errno; -EAGAIN: the send queue is full.
+int initiator_queue_send(struct initiator_slot *slot, uint32_t in_capsule_len);
+// The same by one-shot, with the memory that the answer closes.
+int initiator_queue_send_oneshot(struct initiator_slot *slot, const struct iovec *memory,
+                                 unsigned count, unsigned access);
+// All that waits. 0, or the error of the first that does still.
+int initiator_waiting_send(struct initiator_queue *queue);
+// The first one does not leave.
+struct initiator_slot *initiator_waiting_withdraw(struct initiator_queue *queue);
 
 /* ---- io.c ------------------------------------------------------------------------------------ */
 

@@ -11,6 +11,7 @@ const struct initiator_carrier initiator_by_rdma = {
     .destroy = initiator_queue_destroy,
     .begin = initiator_drive_begin,
     .send = initiator_data_send,
+    .send_waiting = initiator_queues_send,
     .settle = initiator_data_settle,
     .lend = initiator_lend,
     .take_back = initiator_take_back,

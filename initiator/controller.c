@@ -431,7 +431,7 @@ static bool goes_on_looking(struct weft_nvme *nvme)
 
 static int poll_device(struct weft_nvme *nvme, bool looks_on)
 {
-    int completed = 0;
+    int completed = initiator_queues_send(nvme);
     unsigned wc_count;
     if (nvme->is_armed && nvme->drive_fd >= 0) {
         drive(nvme); // most often it is the RNIC, and then nothing else need be asked
@@ -507,6 +507,13 @@ static int progress(struct weft_nvme *nvme, int (*poll)(struct weft_nvme *nvme))
 int weft_nvme_poll(struct weft_nvme *nvme)
 {
     return progress(nvme, nvme->carrier->poll);
+}
+
+void weft_nvme_send(struct weft_nvme *nvme)
+{
+    if (nvme->carrier->send_waiting != NULL) {
+        nvme->carrier->send_waiting(nvme);
+    }
 }
 
 int weft_nvme_lend(struct weft_nvme *nvme, void *ptr, size_t len)

@@ -69,7 +69,7 @@ static int io_check(const struct weft_nvme *nvme, const struct weft_nvme_io *io,
         return -EINVAL;
     }
     const struct operation *operation = &operations[io->operation];
-    if ((io->flags & ~operation->flags) != 0 || io->own[OWN_IS_OUT] != 0 ||
+    if ((io->flags & ~(operation->flags | WEFT_NVME_MORE)) != 0 || io->own[OWN_IS_OUT] != 0 ||
         (operation->has_data && !has_memory(io))) {
         return -EINVAL;
     }

@@ -1,5 +1,4 @@
-// Commands and their answers on a queue pair. Each command brings the receive for its answer, so
-// that there are always as many as there can be answers.
+// A queue pair's life, places for commands, and their answers. How commands leave: sending.c.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,25 +7,6 @@
 #include "initiator/agent.h"
 
 enum { WC_BATCH = 32 };
-
-// wr_id: what has completed, of which queue, which slot or room for an answer.
-enum { WR_SEND = 0, WR_RECEIVE = 1 };
-
-static uint64_t wr_id(const struct initiator_queue *queue, unsigned kind, unsigned index)
-{
-    return (uint64_t)kind << 48 | (uint64_t)queue->number << 32 | index;
-}
-
-static uint8_t *answer_room(const struct initiator_queue *queue, unsigned index)
-{
-    return queue->messages + (size_t)queue->depth * queue->capsule_len + (size_t)index * ANSWER_LEN;
-}
-
-uint8_t *initiator_slot_sqe(const struct initiator_slot *slot)
-{
-    const struct initiator_queue *queue = slot->queue;
-    return queue->sqes + (size_t)(slot - queue->slots) * queue->sqe_stride;
-}
 
 /* ---- a queue's life -------------------------------------------------------------------------- */
 
@@ -140,6 +120,7 @@ int initiator_queue_create(struct initiator_queue *queue)
 
 void initiator_queue_end(struct initiator_queue *queue)
 {
+    queue->waiting_count = 0; // who waits is told with the others that it is over
     if (queue->id != NULL && queue->id->qp != NULL) {
         rdma_disconnect(queue->id);
         rdma_destroy_qp(queue->id);
@@ -222,113 +203,27 @@ void initiator_slot_release(struct initiator_slot *slot)
     }
 }
 
-// The receive for an answer. NULL: one is posted and unused.
-static struct ibv_recv_wr *receive_fill(struct initiator_queue *queue, struct ibv_recv_wr *wr,
-                                        struct ibv_sge *sge)
+int initiator_queues_send(struct weft_nvme *nvme)
 {
-    if (queue->spare_receives > 0) {
-        return NULL;
+    int ended = 0, error;
+    for (unsigned i = 0; i < nvme->queue_count; i++) {
+        struct initiator_queue *queue = &nvme->queues[i];
+        // Of those that were there: who is told of an end may submit more.
+        for (unsigned n = queue->waiting_count;
+             n > 0 && (error = initiator_waiting_send(queue)) != 0; n--) {
+            initiator_io_complete(initiator_waiting_withdraw(queue), NVME_OK,
+                                  error == -EAGAIN ? -EBUSY : error);
+            ended++;
+        }
     }
-    unsigned index = queue->free_answers[queue->free_answer_count - 1];
-    *sge = (struct ibv_sge){.addr = (uintptr_t)answer_room(queue, index),
-                            .length = ANSWER_LEN,
-                            .lkey = queue->mr->lkey};
-    *wr = (struct ibv_recv_wr){
-        .wr_id = wr_id(queue, WR_RECEIVE, index), .sg_list = sge, .num_sge = 1};
-    return wr;
-}
-
-static int receive_post(struct initiator_queue *queue)
-{
-    struct ibv_recv_wr wr, *bad;
-    struct ibv_sge sge;
-    if (receive_fill(queue, &wr, &sge) == NULL) {
-        return 0;
-    }
-    int error = ibv_post_recv(queue->id->qp, &wr, &bad);
-    if (error == 0) {
-        queue->free_answer_count--;
-        queue->spare_receives++;
-    }
-    return -error;
-}
-
-// Every so many Sends, one says when it is done: else the send queue would never empty.
-static unsigned send_flags(struct initiator_queue *queue, uint32_t len)
-{
-    unsigned interval = queue->depth / 2 + 1;
-    unsigned flags = len <= NVME_SQE_LEN ? IBV_SEND_INLINE : IBV_SEND_SIGNALED;
-    return queue->unsignalled + 1 >= interval ? flags | IBV_SEND_SIGNALED : flags;
-}
-
-static void sent(struct initiator_slot *slot, unsigned flags)
-{
-    struct initiator_queue *queue = slot->queue;
-    bool is_signalled = (flags & IBV_SEND_SIGNALED) != 0;
-    queue->unsignalled = is_signalled ? 0 : queue->unsignalled + 1;
-    slot->awaits_answer = true;
-    slot->awaits_send = is_signalled;
-    queue->nvme->awaited_sends += is_signalled;
-}
-
-static int send_error(int error)
-{
-    return error == ENOMEM ? -EAGAIN : -error;
-}
-
-int initiator_queue_send(struct initiator_slot *slot, uint32_t in_capsule_len)
-{
-    struct initiator_queue *queue = slot->queue;
-    uint32_t len = NVME_SQE_LEN + in_capsule_len;
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)initiator_slot_sqe(slot), .length = len, .lkey = queue->mr->lkey};
-    struct ibv_send_wr *bad, wr = {.wr_id = wr_id(queue, WR_SEND, (unsigned)(slot - queue->slots)),
-                                   .sg_list = &sge,
-                                   .num_sge = 1,
-                                   .opcode = IBV_WR_SEND,
-                                   .send_flags = send_flags(queue, len)};
-    int error = receive_post(queue);
-    if (error == 0) {
-        error = send_error(ibv_post_send(queue->id->qp, &wr, &bad));
-    }
-    if (error == 0) {
-        queue->spare_receives--;
-        sent(slot, wr.send_flags);
-    }
-    return error;
-}
-
-int initiator_queue_send_oneshot(struct initiator_slot *slot, const struct iovec *memory,
-                                 unsigned count, unsigned access)
-{
-    struct initiator_queue *queue = slot->queue;
-    struct ibv_recv_wr receive;
-    struct ibv_sge sge;
-    struct weft_oneshot_wr *bad,
-        wr = {
-            .wr_id = wr_id(queue, WR_SEND, (unsigned)(slot - queue->slots)),
-            .send_flags = send_flags(queue, NVME_SQE_LEN),
-            .access = access,
-            .reference = slot->cid,
-            .memory = memory,
-            .memory_count = count,
-            .body = {.addr = (uintptr_t)initiator_slot_sqe(slot), .length = NVME_SQE_LEN},
-            .answer = receive_fill(queue, &receive, &sge),
-        };
-    int error = send_error(queue->nvme->oneshot.post(queue->id->qp, &wr, &bad));
-    if (error == 0) {
-        *(wr.answer != NULL ? &queue->free_answer_count : &queue->spare_receives) -= 1;
-        slot->stag = wr.stag;
-        sent(slot, wr.send_flags);
-    }
-    return error;
+    return ended;
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
 static struct initiator_queue *queue_of(struct weft_nvme *nvme, const struct ibv_wc *wc)
 {
-    unsigned number = (uint16_t)(wc->wr_id >> 32);
+    unsigned number = (uint16_t)(wc->wr_id >> WR_QUEUE_SHIFT);
     return number == 0 ? &nvme->admin : &nvme->queues[number - 1];
 }
 
@@ -408,7 +303,7 @@ static bool on_answer(struct initiator_queue *queue, const struct ibv_wc *wc)
 {
     unsigned index = (uint32_t)wc->wr_id;
     uint8_t cqe[NVME_CQE_LEN];
-    memcpy(cqe, answer_room(queue, index), sizeof cqe);
+    memcpy(cqe, initiator_answer_room(queue, index), sizeof cqe);
     struct initiator_slot *slot = slot_of(queue, cqe, wc->byte_len);
     queue->free_answers[queue->free_answer_count++] = (uint16_t)index;
     if (slot == NULL) {
@@ -449,7 +344,7 @@ static int on_completion(struct weft_nvme *nvme, const struct ibv_wc *wc)
                                                          : ibv_wc_status_str(wc->status));
         return -ECONNRESET;
     }
-    if ((wc->wr_id >> 48) == WR_SEND) {
+    if ((wc->wr_id >> WR_KIND_SHIFT) == WR_SEND) {
         on_sent(queue, wc);
         return 0;
     }
@@ -481,7 +376,8 @@ static unsigned sends_take(struct weft_nvme *nvme)
 }
 
 // By the time an answer is there, the Send of its command is mostly over. That is dealt with first:
-// it makes room for who is told of the answer, and sends the next command.
+// it makes room for who is told of the answer, and sends the next command. What is submitted
+// meanwhile leaves together.
 int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count)
 {
     struct ibv_wc wc[WC_BATCH];
@@ -490,7 +386,10 @@ int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count)
     while (count == WC_BATCH && !nvme->is_lost) {
         count = ibv_poll_cq(nvme->cq, WC_BATCH, wc);
         *ret_wc_count += sends_take(nvme) + (count > 0 ? (unsigned)count : 0);
+        nvme->is_telling = true;
         completed += completions_take(nvme, wc, count);
+        nvme->is_telling = false;
+        completed += initiator_queues_send(nvme);
     }
     return nvme->is_lost ? nvme->lost_error : completed;
 }

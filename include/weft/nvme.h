@@ -178,6 +178,7 @@ enum weft_nvme_operation {
 enum weft_nvme_io_flags {
     WEFT_NVME_FUA = 1,     // completed means stable: writes and zeroes
     WEFT_NVME_NO_HOLE = 2, // zeroes: keep the blocks allocated
+    WEFT_NVME_MORE = 4,    // any: others follow at once, or weft_nvme_send
 };
 
 enum { WEFT_NVME_IO_WORDS = 4 };
@@ -213,7 +214,14 @@ struct weft_nvme_io {
 // is not in whole blocks or beyond the end; a namespace that was not asked for. -EMSGSIZE: longer
 // than transfer_max_len, or the range is longer than one command can name. -EOPNOTSUPP: the
 // controller has no such command. -EROFS. -ENOTCONN: the connection is lost. -ENOMEM, -EFAULT.
+//
+// With WEFT_NVME_MORE, and from within on_complete, it may wait for others, since commands that
+// leave together cost less: until one does not say so, until weft_nvme_send or weft_nvme_poll, or
+// until the call that called on_complete returns. One that cannot be sent then ends with the error.
 int weft_nvme_submit(struct weft_nvme *nvme, struct weft_nvme_io *io);
+
+// Sends what waits for others. Calls on_complete of what cannot be sent.
+void weft_nvme_send(struct weft_nvme *nvme);
 
 // The longest trim and write zeroes that one command can name, in octets.
 uint64_t weft_nvme_range_max_len(const struct weft_nvme *nvme, uint32_t nsid,

@@ -334,6 +334,216 @@ static void a_receive_whose_command_was_not_sent_serves_the_next(void **state)
     scene_close(&s);
 }
 
+/* ---- together -------------------------------------------------------------------------------- */
+
+static struct ibv_qp *counted;
+static unsigned chains; // lists of Sends that were posted by it
+static int (*post_oneshots)(struct ibv_qp *qp, struct weft_oneshot_wr *wr,
+                            struct weft_oneshot_wr **bad);
+
+static int count_sends(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    chains += qp == counted;
+    return post_send(qp, wr, bad);
+}
+
+static int count_oneshots(struct ibv_qp *qp, struct weft_oneshot_wr *wr,
+                          struct weft_oneshot_wr **bad)
+{
+    chains += qp == counted;
+    return post_oneshots(qp, wr, bad);
+}
+
+static void count_chains(struct scene *s, bool counts)
+{
+    counted = s->nvme->queues[0].id->qp;
+    struct ibv_context_ops *ops = &counted->context->ops;
+    if (counts) {
+        post_send = ops->post_send;
+        post_oneshots = s->nvme->oneshot.post;
+    }
+    ops->post_send = counts ? count_sends : post_send;
+    s->nvme->oneshot.post = counts ? count_oneshots : post_oneshots;
+    chains = 0;
+}
+
+static void submit_read(struct scene *s, struct weft_nvme_io *io, const struct iovec *piece)
+{
+    *io = (struct weft_nvme_io){.operation = WEFT_NVME_READ,
+                                .flags = WEFT_NVME_MORE,
+                                .nsid = 1,
+                                .len = piece->iov_len,
+                                .memory = piece,
+                                .memory_count = 1,
+                                .on_complete = count_end};
+    assert_int_equal(weft_nvme_submit(s->nvme, io), 0);
+}
+
+static void wait_for(struct scene *s, unsigned count)
+{
+    while (ended < count) {
+        weft_nvme_wait(s->nvme, 1000);
+    }
+}
+
+static void commands_that_others_follow_leave_with_them(void **state)
+{
+    const struct target_wish wish = {0};
+    static const unsigned ways[] = {0, WEFT_NVME_NO_ONESHOT};
+    for (unsigned way = 0; way < sizeof ways / sizeof ways[0]; way++) {
+        struct scene s;
+        struct weft_nvme_io ios[4];
+        scene_open(&s, &wish, ways[way], 1);
+        const struct iovec piece = {s.data, 4096};
+        ended = 0;
+        count_chains(&s, true);
+        for (unsigned i = 0; i < 4; i++) {
+            submit_read(&s, &ios[i], &piece);
+        }
+        assert_int_equal(chains, 0);
+        weft_nvme_send(s.nvme);
+        assert_int_equal(chains, 1);
+        wait_for(&s, 4);
+        count_chains(&s, false);
+        scene_close(&s);
+    }
+}
+
+static void who_polls_sends_what_waits(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    struct weft_nvme_io io;
+    scene_open(&s, &wish, 0, 1);
+    const struct iovec piece = {s.data, 4096};
+    ended = 0;
+    submit_read(&s, &io, &piece);
+    wait_for(&s, 1);
+    scene_close(&s);
+}
+
+// A read that goes by one-shot, and a flush that has nothing to advertise, are not of one list.
+static void a_command_without_others_takes_along_what_waits(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    struct weft_nvme_io read, flush = {.operation = WEFT_NVME_FLUSH};
+    scene_open(&s, &wish, 0, 1);
+    const struct iovec piece = {s.data, 4096};
+    ended = 0;
+    count_chains(&s, true);
+    submit_read(&s, &read, &piece);
+    assert_int_equal(run(&s, &flush), 0);
+    assert_int_equal(chains, 2);
+    wait_for(&s, 1);
+    count_chains(&s, false);
+    scene_close(&s);
+}
+
+static struct weft_nvme_io again[DEPTH];
+static struct ibv_wc heard[DEPTH];
+static unsigned heard_count;
+
+// All answers at once.
+static int poll_answers_together(struct ibv_cq *cq, int max, struct ibv_wc *wc)
+{
+    if (cq != held_back) {
+        return poll_cq(cq, max, wc);
+    }
+    int count = poll_cq(cq, (int)(DEPTH - heard_count), &heard[heard_count]);
+    heard_count += count > 0 ? (unsigned)count : 0;
+    if (heard_count < DEPTH) {
+        return 0;
+    }
+    assert_true(max >= DEPTH);
+    memcpy(wc, heard, sizeof heard);
+    heard_count = 0;
+    return DEPTH;
+}
+
+static void submit_again(struct weft_nvme_io *io)
+{
+    struct scene *s = io->context;
+    assert_int_equal(io->error, 0);
+    if (ended++ < DEPTH) {
+        assert_int_equal(weft_nvme_submit(s->nvme, io), 0);
+    }
+}
+
+static void what_answers_bring_leaves_together(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    struct ibv_context_ops *ops = &s.nvme->verbs->ops;
+    const struct iovec piece = {s.data, 4096};
+    poll_cq = ops->poll_cq;
+    ops->poll_cq = poll_answers_together;
+    held_back = s.nvme->cq;
+    heard_count = ended = 0;
+    for (unsigned i = 0; i < DEPTH; i++) {
+        again[i] = (struct weft_nvme_io){.operation = WEFT_NVME_READ,
+                                         .nsid = 1,
+                                         .len = 4096,
+                                         .memory = &piece,
+                                         .memory_count = 1,
+                                         .on_complete = submit_again,
+                                         .context = &s};
+        assert_int_equal(weft_nvme_submit(s.nvme, &again[i]), 0);
+    }
+    count_chains(&s, true);
+    wait_for(&s, 2 * DEPTH);
+    assert_int_equal(chains, 1);
+    count_chains(&s, false);
+    ops->poll_cq = poll_cq;
+    scene_close(&s);
+}
+
+static int error_of_bad;
+
+static void note_error(struct weft_nvme_io *io)
+{
+    error_of_bad = io->error;
+    ended++;
+}
+
+static void of_those_that_wait_one_that_cannot_be_sent_ends_alone(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    struct weft_nvme_io ios[3];
+    scene_open(&s, &wish, 0, 1);
+    const struct iovec good = {s.data, 4096}, bad = {(void *)(uintptr_t)4096, 4096};
+    ended = 0;
+    error_of_bad = 0;
+    submit_read(&s, &ios[0], &good);
+    submit_read(&s, &ios[1], &bad);
+    ios[1].on_complete = note_error;
+    submit_read(&s, &ios[2], &good);
+    weft_nvme_send(s.nvme);
+    assert_int_equal(error_of_bad, -EFAULT);
+    wait_for(&s, 3);
+    there_and_back(&s, LEN);
+    scene_close(&s);
+}
+
+static void what_waits_ends_with_the_connection(void **state)
+{
+    const struct target_wish wish = {0};
+    struct scene s;
+    struct weft_nvme_io io;
+    scene_open(&s, &wish, 0, 1);
+    const struct iovec piece = {s.data, 4096};
+    ended = 0;
+    submit_read(&s, &io, &piece);
+    io.on_complete = note_error;
+    initiator_lose(s.nvme, -ECONNRESET, "it is lost");
+    assert_int_equal(ended, 1);
+    assert_int_equal(error_of_bad, -ECONNRESET);
+    weft_nvme_send(s.nvme);
+    scene_close(&s);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static int try(struct scene *s, struct weft_nvme_io io)
@@ -523,6 +733,12 @@ int main(void)
         cmocka_unit_test(who_hears_of_an_answer_has_room_for_the_next_command),
         cmocka_unit_test(a_send_is_told_of_where_the_answer_came_before_it),
         cmocka_unit_test(a_receive_whose_command_was_not_sent_serves_the_next),
+        cmocka_unit_test(commands_that_others_follow_leave_with_them),
+        cmocka_unit_test(who_polls_sends_what_waits),
+        cmocka_unit_test(a_command_without_others_takes_along_what_waits),
+        cmocka_unit_test(what_answers_bring_leaves_together),
+        cmocka_unit_test(of_those_that_wait_one_that_cannot_be_sent_ends_alone),
+        cmocka_unit_test(what_waits_ends_with_the_connection),
         cmocka_unit_test(wrong_requests_are_refused),
         cmocka_unit_test(a_read_only_namespace_takes_no_writes),
         cmocka_unit_test(errors_of_the_target_have_their_status),
