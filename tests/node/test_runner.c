@@ -31,6 +31,7 @@ static struct stage {
     duration_ns first;  // ... behind the first request
     instant_ns now, answered_at;
     uint32_t asked, answers;
+    eventfd_t rings;       // of the host
     unsigned slept;        // until the next request
     duration_ns looked_on; // between answers and sleeps
 } stage;
@@ -98,10 +99,10 @@ static void on_end(void *ctx)
 }
 
 // A client that asks so long after each answer; so long takes a look, and so long behind the first.
-static void run(duration_ns thinks, duration_ns step, duration_ns first)
+static void run_as(bool is_in_host, duration_ns thinks, duration_ns step, duration_ns first)
 {
     int pair[2], bell[2];
-    struct runner_parts parts = {.on_end = on_end};
+    struct runner_parts parts = {.on_end = on_end, .is_in_host = is_in_host};
     stage = (struct stage){
         .now = NS_PER_S, .answered_at = NS_PER_S, .thinks = thinks, .step = step, .first = first};
     assert_int_equal(channel_pair(pair), 0);
@@ -118,13 +119,36 @@ static void run(duration_ns thinks, duration_ns step, duration_ns first)
     struct runner *runner = runner_create(&parts);
     assert_non_null(runner);
     stage.runner = runner;
+    assert_true(bus_sleep(&stage.host));
     assert_int_equal(loop_run(stage.loop), 0);
     stage.runner = NULL;
+    eventfd_read(parts.bell_cta, &stage.rings);
     assert_int_equal(stage.answers, REQUESTS);
     runner_destroy(runner);
+    if (is_in_host) { // whose they are then
+        segment_close(&parts.pool);
+        segment_close(&parts.bus);
+    }
     loop_destroy(stage.loop);
     close(stage.channel);
     close(stage.bell);
+}
+
+static void run(duration_ns thinks, duration_ns step, duration_ns first)
+{
+    run_as(false, thinks, step, first);
+}
+
+static void a_host_that_sleeps_is_rung_once(void **state)
+{
+    run(SOON_US * NS_PER_US, NS_PER_US, NS_PER_US);
+    assert_int_equal(stage.rings, 1); // it is awake then
+}
+
+static void the_host_of_the_same_loop_is_not_rung(void **state)
+{
+    run_as(true, SOON_US * NS_PER_US, NS_PER_US, NS_PER_US);
+    assert_int_equal(stage.rings, 0);
 }
 
 static void who_asks_again_soon_finds_it_awake(void **state)
@@ -151,6 +175,8 @@ static void who_has_no_processor_to_itself_sleeps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_host_that_sleeps_is_rung_once),
+        cmocka_unit_test(the_host_of_the_same_loop_is_not_rung),
         cmocka_unit_test(who_asks_again_soon_finds_it_awake),
         cmocka_unit_test(who_asks_again_late_is_seldom_looked_for),
         cmocka_unit_test(who_has_no_processor_to_itself_sleeps),
