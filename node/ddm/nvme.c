@@ -141,7 +141,8 @@ static void io_fill(const struct nvme *nvme, struct nvme_request *request)
     request->memory = (struct iovec){command->data, command->data_len};
     request->io = (struct weft_nvme_io){
         .operation = operations[command->operation],
-        .flags = (may_fua && (command->flags & NODE_FUA) != 0 ? WEFT_NVME_FUA : 0) |
+        .flags = WEFT_NVME_MORE | // nvme_flush_queue
+                 (may_fua && (command->flags & NODE_FUA) != 0 ? WEFT_NVME_FUA : 0) |
                  (keeps ? WEFT_NVME_NO_HOLE : 0),
         .nsid = nvme->paths.facts.ns.nsid,
         .offset = command->offset,
@@ -191,6 +192,14 @@ static int nvme_submit(struct ddm *ddm, struct ddm_command *command)
     return 0;
 }
 
+static void nvme_flush_queue(struct ddm *ddm)
+{
+    struct nvme *nvme = (struct nvme *)ddm;
+    if (nvme->paths.in_use >= 0) {
+        weft_nvme_send(nvme->paths.each[nvme->paths.in_use].controller);
+    }
+}
+
 static void held_submit(struct nvme *nvme)
 {
     struct list_link waiting, *link;
@@ -198,6 +207,7 @@ static void held_submit(struct nvme *nvme)
     while ((link = list_pop_head(&waiting)) != NULL) {
         command_submit(nvme, LIST_ENTRY(link, struct ddm_command, link));
     }
+    nvme_flush_queue(&nvme->ddm);
 }
 
 static void commands_fail(struct list_link *list)
@@ -371,6 +381,7 @@ const struct ddm_driver ddm_nvme = {
     .open = nvme_open,
     .probe = nvme_probe,
     .submit = nvme_submit,
+    .flush_queue = nvme_flush_queue,
     .poll_fd = nvme_poll_fd,
     .next_deadline = nvme_next_deadline,
     .poll = nvme_poll,
@@ -394,6 +405,7 @@ const struct ddm_driver ddm_nvme_tcp = {
     .open = nvme_tcp_open,
     .probe = nvme_probe,
     .submit = nvme_submit,
+    .flush_queue = nvme_flush_queue,
     .poll_fd = nvme_poll_fd,
     .next_deadline = nvme_next_deadline,
     .poll = nvme_poll,

@@ -33,8 +33,9 @@ static struct end {
     uint32_t asked_nsid;
     struct weft_nvme_io *out[OUT_MAX]; // commands, the oldest first
     unsigned out_count, sent;
-    unsigned done; // so many of them end at the next poll ...
-    int error;     // ... so
+    unsigned waiting; // of those that are out, they have not left
+    unsigned done;    // so many of them end at the next poll ...
+    int error;        // ... so
     uint16_t status;
     bool is_final;
 } ends[END_COUNT];
@@ -138,14 +139,21 @@ int weft_nvme_submit(struct weft_nvme *nvme, struct weft_nvme_io *io)
         assert_true(end->out_count < OUT_MAX);
         end->out[end->out_count++] = io;
         end->sent++;
+        end->waiting = (io->flags & WEFT_NVME_MORE) != 0 ? end->waiting + 1 : 0;
     }
     return end->submit_error;
+}
+
+void weft_nvme_send(struct weft_nvme *nvme)
+{
+    nvme->end->waiting = 0;
 }
 
 int weft_nvme_poll(struct weft_nvme *nvme)
 {
     struct end *end = nvme->end;
     int count = 0;
+    end->waiting = 0;
     for (; end->done > 0; end->done--, count++) {
         out_end(end, end->error, end->status);
     }

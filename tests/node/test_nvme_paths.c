@@ -339,7 +339,7 @@ static void a_request_becomes_an_io(void **state)
         assert_int_equal(ends[0].out_count, 1);
         const struct weft_nvme_io *io = ends[0].out[0];
         assert_int_equal(io->operation, cases[i].expected);
-        assert_int_equal(io->flags, cases[i].expected_flags);
+        assert_int_equal(io->flags & ~WEFT_NVME_MORE, cases[i].expected_flags);
         assert_int_equal(io->nsid, 7);
         assert_int_equal(io->offset, 3 * BLOCK);
         assert_int_equal(io->len, cases[i].len);
@@ -435,6 +435,34 @@ static void no_more_are_out_than_it_is_deep(void **state)
     ends[0].done = 1;
     close_all(); // which drains
     assert_int_equal(ended, 0xf);
+}
+
+// The RTA says when a batch is over.
+static void commands_of_a_batch_leave_together(void **state)
+{
+    open_well("//a/nqn.x", NULL);
+    submit(0, NODE_READ);
+    submit(1, NODE_WRITE);
+    assert_int_equal(ends[0].waiting, 2);
+    ddm_nvme_tcp.flush_queue(ddm);
+    assert_int_equal(ends[0].waiting, 0);
+    ends[0].done = 2;
+    close_all();
+}
+
+// They are submitted where no batch is over.
+static void commands_that_had_no_room_leave_when_there_is_some(void **state)
+{
+    open_well("//a/nqn.x", "depth=1");
+    submit(0, NODE_READ);
+    submit(1, NODE_READ);
+    ddm_nvme_tcp.flush_queue(ddm);
+    ends[0].done = 1;
+    polled_at(now);
+    assert_out(&ends[0], "1");
+    assert_int_equal(ends[0].waiting, 0);
+    ends[0].done = 1;
+    close_all();
 }
 
 static void who_looks_on_takes_what_has_come(void **state)
@@ -740,6 +768,8 @@ int main(void)
         cmocka_unit_test_setup(each_error_of_an_answer_has_its_completion, fresh),
         cmocka_unit_test_setup(what_is_not_taken_ends_at_once_or_is_taken_later, fresh),
         cmocka_unit_test_setup(no_more_are_out_than_it_is_deep, fresh),
+        cmocka_unit_test_setup(commands_of_a_batch_leave_together, fresh),
+        cmocka_unit_test_setup(commands_that_had_no_room_leave_when_there_is_some, fresh),
         cmocka_unit_test_setup(who_looks_on_takes_what_has_come, fresh),
         cmocka_unit_test_setup(one_path_that_is_lost_is_met_again_and_all_is_sent_again_in_order,
                                fresh),
