@@ -151,6 +151,12 @@ STRONG = 'is_over(4) && !is_over(3) && !is_over(-8)'
 ONCE = CODE.replace('int value)\n{', 'int value)\n{\n    __asm__ volatile("once:");')
 TABLE = CODE.replace('bool is', 'static const int limits[] = {3};\nbool is').replace(
     '> 3', '> limits[0]')
+# Nobody calls it.
+UNUSED = '''int unused(int value)
+{
+    return value + value;
+}
+'''
 MESON = '''project('t', 'c', default_options: ['optimization=2'])
 lib = static_library('t', 'base/a.c')
 foreach room : ['base', 'mem']
@@ -314,6 +320,25 @@ def script_wrong():
     return '' if found == ({'killed', 'equivalent'}, {'base/s: sees'}) else f'found {found}'
 
 
+def one_file_wrong():
+    """What is wrong with the verdicts on one file before tests of a build that is there, or ''."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        root = pathlib.Path(folder)
+        write(root, {'base/a.c': TABLE + UNUSED, 'meson.build': MESON,
+                     'meson_options.txt': "option('tests', type: 'feature')\n",
+                     'tests/base/test_a.c': TEST % 'is_over(4)',
+                     'tests/mem/test_a.c': TEST % '!is_over(3) && !is_over(-8)'})
+        subprocess.run(['meson', 'setup', root / 'build', root], capture_output=True, check=True)
+        weak, strong = (mutants(root, '--file', 'base/a.c', '--by', by)
+                        for by in ('base/test_a', 'base/a,mem/a'))
+        left = [path.name for path in (root / 'build').iterdir() if 'mutants' in path.name]
+    lives = [f'survived: base/a.c:{line} ' for line in (2, 5, 8)]
+    is_right = (all(word in weak for word in lives) and 'survived' not in strong
+                and 'unreached: base/a.c:12 return in unused' in strong and not left
+                and '3 of 4 killed (75 %), 0 of them by time; 1 equivalent, 0 st' in strong)
+    return '' if is_right else f'{weak}{strong}left: {left}'
+
+
 def drawn_anew():
     """What a seed draws that it did not draw before another function stood there, or ''."""
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
@@ -359,6 +384,7 @@ def results():
             found = judge_tree(pathlib.Path(folder), expressions, *code)
         yield name, '' if found == (verdicts, killers) else f'found {found}'
     yield 'a script is met case by case', script_wrong()
+    yield 'one file meets programs of a build that is there', one_file_wrong()
     for name, changed, expected in AGAIN:
         count = judged_anew(changed)
         yield name, '' if count == expected else f'{count} of them are'

@@ -139,6 +139,24 @@ def choices(source, mutants):
              other_body(source, function_of(source, mutant), mutant)) for mutant in mutants]
 
 
+def header_text(probes_count, number_path, stray):
+    """What each file with choices and probes begins with, here."""
+    return CHOICE_H % {**CALLS[platform.machine()], 'cwd': AT_FDCWD, 'count': probes_count,
+                       'chosen': number_path, 'of_namespace': OF_NAMESPACE, 'stray': stray,
+                       'reading': O_RDONLY_CLOEXEC, 'writing': O_RDWR_CLOEXEC}
+
+
+def with_choices(source, header, mutants, probes):
+    """The text of a file in which each of these can be chosen, and with probes."""
+    return (f'#include "{header}"\n{STRICT}# 1 "{source.path}"\n'
+            + inserted(source.text, choices(source, mutants) + probes.pieces_of(str(source.path))))
+
+
+def refused(said):
+    """The numbers of the mutants that a compiler names."""
+    return {int(number) for number in _STILLBORN.findall(_COLOUR.sub('', said))}
+
+
 class Chosen(Workshop):
     """A copy of the sources with probes in it, in which these mutants can be chosen; its build."""
 
@@ -166,10 +184,7 @@ class Chosen(Workshop):
 
     def _header(self, folder):
         header = folder / 'choice.h'
-        text = CHOICE_H % {**CALLS[platform.machine()], 'cwd': AT_FDCWD, 'count': self.probes.count,
-                           'chosen': self.number_path, 'of_namespace': OF_NAMESPACE,
-                           'stray': self.stray, 'reading': O_RDONLY_CLOEXEC,
-                           'writing': O_RDWR_CLOEXEC}
+        text = header_text(self.probes.count, self.number_path, self.stray)
         if not header.is_file() or header.read_text() != text:
             header.write_text(text)
         return header
@@ -179,9 +194,7 @@ class Chosen(Workshop):
         if not self.is_possible or (name not in self.by_path and name not in self.probes.arrivals):
             return super().content_of(path)
         source = self.probes.sources[name]
-        head = f'#include "{self.header}"\n{STRICT}# 1 "{name}"\n'
-        return (head + inserted(source.text, choices(source, self.by_path.get(name, []))
-                                + self.probes.pieces_of(name))).encode()
+        return with_choices(source, self.header, self.by_path.get(name, []), self.probes).encode()
 
     def has(self, mutant):
         return mutant in self.by_path.get(str(mutant.path), [])
@@ -205,7 +218,7 @@ class Chosen(Workshop):
 
     def _bury(self, failed):
         """The files of the mutants that the compiler names."""
-        numbers = {int(number) for number in _STILLBORN.findall(failed)}
+        numbers = refused(failed)
         changed = []
         for path, mutants in self.by_path.items():
             dead = [mutant for mutant in mutants if mutant.number in numbers]
@@ -238,15 +251,11 @@ class Chosen(Workshop):
 
     def map(self, path):
         """An empty map of probes, for processes of any user."""
-        path.write_bytes(bytes(self.probes.count))
-        path.chmod(0o666)
+        self.probes.map(path)
 
     def seen(self, path):
         """The probes that a map tells of, as bits; None if there are none."""
-        if not self.is_possible:
-            return None
-        bits = path.read_bytes()[::-1].translate(bytes([48]) + bytes([49]) * 255)
-        return int(bits or b'0', 2)
+        return self.probes.seen(path) if self.is_possible else None
 
     # --- which mutant the processes are
 

@@ -112,6 +112,16 @@ class Probes:
                 pieces.append((at, f' weft_seen[{self.first[path] + probe}] = 1;'))
         return pieces
 
+    def map(self, path):
+        """An empty map of them, for processes of any user."""
+        path.write_bytes(bytes(self.count))
+        path.chmod(0o666)
+
+    def seen(self, path):
+        """The probes that a map tells of, as bits."""
+        bits = path.read_bytes()[::-1].translate(bytes([48]) + bytes([49]) * 255)
+        return int(bits or b'0', 2)
+
     def forget(self, path):
         """A file that does not compile with probes: whoever runs may have executed it."""
         del self.arrivals[path]

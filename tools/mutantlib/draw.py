@@ -83,5 +83,14 @@ def draw(tree, rooms, seed, count):
         ((lots(seed, *words), source, line_sites) for source in tree.c_files
          if source.room in rooms and source.path.parts[0] not in ('tests', 'include')
          for words, line_sites in lines_of(source)), key=lambda line: line[0])
-    return [Mutant(lot % NUMBER_MAX + 1, source, line_sites[lot // NUMBER_MAX % len(line_sites)])
-            for lot, source, line_sites in lots_of_lines[:count]]
+    return [_of_line(*line) for line in lots_of_lines[:count]]
+
+
+def draw_file(source, seed):
+    """What the seed has for each line of one file, in the order of the lines."""
+    return [_of_line(lots(seed, *words), source, line_sites)
+            for words, line_sites in lines_of(source)]
+
+
+def _of_line(lot, source, line_sites):
+    return Mutant(lot % NUMBER_MAX + 1, source, line_sites[lot // NUMBER_MAX % len(line_sites)])
