@@ -81,12 +81,15 @@ static int listen_fail(const char *listen, struct why *ret_why, const char *what
     return -error;
 }
 
+// What there is of an earlier try stays.
 static int channel_open(struct fabric *fabric)
 {
-    if (fabric->channel != NULL) {
+    if (fabric->channel_watch != NULL) {
         return 0;
     }
-    fabric->channel = rdma_create_event_channel();
+    if (fabric->channel == NULL) {
+        fabric->channel = rdma_create_event_channel();
+    }
     if (fabric->channel == NULL) {
         return -1;
     }
