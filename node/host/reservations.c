@@ -133,7 +133,7 @@ static void *write_what_comes(void *ctx)
         uint64_t number = r->asked, one = 1;
         r->text = NULL;
         pthread_mutex_unlock(&r->lock);
-        bool is_stored = file_replace(r->path, text);
+        bool is_stored = text[0] != '\0' && file_replace(r->path, text);
         free(text);
         pthread_mutex_lock(&r->lock);
         r->done = number;
@@ -165,7 +165,8 @@ static void put(void *ctx, const char *line)
     fprintf(ctx, "%s\n", line);
 }
 
-// What is not written yet is not written any more: this is newer.
+// What is not written yet is not written any more: this is newer. Without memory for it nothing is
+// written, and that is told.
 uint64_t host_reservations_write(void *ctx)
 {
     struct host_reservations *r = ctx;
