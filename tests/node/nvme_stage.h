@@ -67,6 +67,9 @@ struct stage {
     unsigned request_count;
     enum node_completion outcome; // of the last transfer
     unsigned transfers;
+    uint8_t hostid[NVME_HOSTID_LEN];     // of hosts that connect
+    const struct reservation *book;      // of the volume; NULL: it has none
+    struct reservation_request *reserve; // at the CTA; NULL: none
     char said[512];
 };
 
@@ -132,12 +135,28 @@ static inline void stage_transferred(void *ctx, struct service_request *request,
 
 static inline const struct reservation *stage_reservation(void *ctx, uint32_t connection)
 {
-    return NULL;
+    return ((struct stage *)ctx)->book;
 }
 
 static inline const struct reservation *stage_volume_reservation(void *ctx, uint32_t volume)
 {
-    return NULL;
+    return ((struct stage *)ctx)->book;
+}
+
+static inline void stage_reserve(void *ctx, struct reservation_request *request, instant_ns now)
+{
+    struct stage *s = ctx;
+    assert_null(s->reserve);
+    s->reserve = request;
+}
+
+// The reservation's request leaves the CTA.
+static inline void stage_reserved(struct stage *s, enum reservation_outcome outcome)
+{
+    struct reservation_request *request = s->reserve;
+    s->reserve = NULL;
+    request->outcome = outcome;
+    s->service->on_reserved(s->target, request, s->now);
 }
 
 // The first request at the CTA, which leaves it.
@@ -299,6 +318,7 @@ static inline struct answer line_connect_to(struct line *line, const char *nqn, 
     put_le32(sqe + NVME_CONNECT_OFF_KATO, kato_ms);
     memset(line->data, 0, NVME_CONNECT_DATA_LEN);
     put_le16(line->data + NVME_CONNECT_DATA_OFF_CNTLID, cntlid);
+    memcpy(line->data + NVME_CONNECT_DATA_OFF_HOSTID, line->stage->hostid, NVME_HOSTID_LEN);
     memcpy(line->data + NVME_CONNECT_DATA_OFF_SUBNQN, nqn, strlen(nqn));
     memcpy(line->data + NVME_CONNECT_DATA_OFF_HOSTNQN, host, strlen(host));
     line->answers[line->answer_count].status = 0xffff; // there may be none yet
@@ -350,8 +370,10 @@ static inline struct stage *stage_create(uint32_t abilities)
 {
     static const struct uma_for_tts uma = {stage_resources, stage_may_see, stage_connect,
                                            stage_disconnect, stage_volume_reservation};
-    static const struct cta_for_tts cta = {
-        .reservation = stage_reservation, .submit = stage_submit, .transferred = stage_transferred};
+    static const struct cta_for_tts cta = {.reservation = stage_reservation,
+                                           .reserve = stage_reserve,
+                                           .submit = stage_submit,
+                                           .transferred = stage_transferred};
     struct stage *s = calloc(1, sizeof *s);
     s->now = 1000 * NS_PER_S;
     s->row = (struct resource){
