@@ -89,6 +89,11 @@ int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*ru
     return world.no_thread ? EAGAIN : __real_pthread_create(ret, attr, run, ctx);
 }
 
+int __real_pthread_mutex_init(pthread_mutex_t *lock, const pthread_mutexattr_t *attr);
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __real_pthread_mutex_destroy(pthread_mutex_t *lock);
+
 FILE *__real_open_memstream(char **ret, size_t *ret_len);
 FILE *__wrap_open_memstream(char **ret, size_t *ret_len);
 FILE *__wrap_open_memstream(char **ret, size_t *ret_len)
@@ -114,6 +119,47 @@ ssize_t __wrap_write(int fd, const void *data, size_t len)
                         is_file && world.piece != 0 && len > world.piece ? world.piece : len);
 }
 
+// A lock that notices who holds it not, or twice, or for ever.
+static unsigned locks;
+
+int __wrap_pthread_mutex_init(pthread_mutex_t *lock, const pthread_mutexattr_t *attr);
+int __wrap_pthread_mutex_init(pthread_mutex_t *lock, const pthread_mutexattr_t *attr)
+{
+    pthread_mutexattr_t strict;
+    pthread_mutexattr_init(&strict);
+    pthread_mutexattr_settype(&strict, PTHREAD_MUTEX_ERRORCHECK);
+    locks++;
+    return __real_pthread_mutex_init(lock, &strict);
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    if (__real_pthread_mutex_lock(lock) != 0) {
+        abort();
+    }
+    return 0;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    if (__real_pthread_mutex_unlock(lock) != 0) {
+        abort();
+    }
+    return 0;
+}
+
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *lock)
+{
+    if (__real_pthread_mutex_destroy(lock) != 0) {
+        abort();
+    }
+    locks--;
+    return 0;
+}
+
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd)
@@ -126,8 +172,20 @@ int __wrap_fsync(int fd)
 
 /* ---- who asks -------------------------------------------------------------------------------- */
 
+static int open_before;
+
+static int count_open(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 64; fd++) {
+        count += fcntl(fd, F_GETFD) >= 0;
+    }
+    return count;
+}
+
 static int begin(void **state)
 {
+    open_before = count_open();
     memset(&world, 0, sizeof world);
     told = tellings = 0;
     snprintf(folder, sizeof folder, "/tmp/weft-reservations-XXXXXX");
@@ -145,6 +203,8 @@ static int end(void **state)
     rmdir(beside);
     unlink(path);
     rmdir(path);
+    assert_int_equal(count_open(), open_before);
+    assert_int_equal(locks, 0);
     return rmdir(folder);
 }
 
@@ -206,6 +266,10 @@ static void what_is_written_is_told_and_read_again(void **state)
     mode_t before = umask(0);
     open_at(path);
     assert_false(world.had_signals); // those are the loop's
+    assert_true((fcntl(bell.fd, F_GETFL) & O_NONBLOCK) != 0);
+    assert_int_equal(fcntl(bell.fd, F_GETFD), FD_CLOEXEC);
+    bell.on_ready(bell.ctx, EPOLLIN); // it did not ring
+    assert_int_equal(tellings, 0);
     sigset_t blocked;
     pthread_sigmask(SIG_SETMASK, NULL, &blocked);
     assert_false(sigismember(&blocked, SIGTERM));
@@ -240,7 +304,7 @@ static void a_write_goes_on_where_it_was_interrupted(void **state)
     open_at(path);
     have("one");
     world.interrupts = 3;
-    world.piece = 7;
+    world.piece = 1;
     host_reservations_write(r);
     hear(1);
     assert_true(told_stored);
