@@ -41,6 +41,7 @@ static int manager_open(const char *name)
     addr.sun_path[0] = name[0] == '@' ? '\0' : name[0];
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
+    unlink(name); // of one with the same number that was killed
     assert_int_equal(bind(fd, (struct sockaddr *)&addr,
                           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)),
                      0);
