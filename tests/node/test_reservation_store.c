@@ -179,7 +179,7 @@ static void only_what_is_to_persist_outlives_its_volume(void **state)
     assert_int_equal(book->generation, 6);
     book->registrant_count = 1;
     book->registrants[0].key = 1;
-    strcpy(book->registrants[0].name, "a");
+    memcpy(book->registrants[0].name, "a", 2);
     book->persists = false;
     text[0] = '\0';
     reservation_store_emit(store, put, text);
