@@ -319,6 +319,19 @@ static void news_are_a_change_or_the_end_of_the_connection(void **state)
     end(1);
 }
 
+static void both_transports_are_asked_in_the_same_way(void **state)
+{
+    const struct asker *tcp = &asker_service_tcp, *rdma = &asker_service_rdma;
+    assert_string_equal(tcp->driver, "nvme+tcp");
+    assert_string_equal(rdma->driver, "nvme+rdma");
+    assert_non_null(tcp->calls());
+    assert_true(rdma->calls != NULL && rdma->calls != tcp->calls);
+    assert_true(tcp->create != NULL && rdma->create == tcp->create);
+    assert_true(tcp->read != NULL && rdma->read == tcp->read);
+    assert_true(tcp->news_fd != NULL && rdma->news_fd == tcp->news_fd);
+    assert_true(tcp->has_news != NULL && rdma->has_news == tcp->has_news);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_subsystem_that_fails_keeps_what_it_had),
         cmocka_unit_test(a_service_that_fails_is_said_and_asked_anew_next_time),
         cmocka_unit_test(news_are_a_change_or_the_end_of_the_connection),
+        cmocka_unit_test(both_transports_are_asked_in_the_same_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
