@@ -239,6 +239,79 @@ static void deregistering_ends_the_stag_once(void **state)
     assert_int_equal(mem_region_deregister(f->table, stag), -EINVAL);
 }
 
+// In the order of the table: what is wrong first is what is told.
+static void an_element_to_be_fetched_in_advance_is_judged(void **state)
+{
+    enum { NOT_ASKED = -1, LEN = 16, BASE = 4096 };
+    enum { PINNED, READ_ONLY, WRITABLE, WINDOW, NOBODYS };
+    static const struct {
+        unsigned key;
+        uint64_t addr;
+        uint32_t len;
+        bool is_of_other_pd, write, mapped;
+        enum mem_verdict verdict;
+        int asked_writable;
+    } rows[] = {
+        {NOBODYS, BASE, 8, false, false, true, MEM_INVALID_STAG, NOT_ASKED},
+        {READ_ONLY, BASE, 8, true, false, true, MEM_WRONG_PD, NOT_ASKED},
+        {PINNED, BASE, 8, false, false, true, MEM_CANNOT_INVALIDATE, NOT_ASKED},
+        {WINDOW, BASE, 8, false, false, true, MEM_CANNOT_INVALIDATE, NOT_ASKED},
+        {READ_ONLY, BASE, 8, false, true, true, MEM_ACCESS, NOT_ASKED},
+        {READ_ONLY, BASE, 8, false, false, false, MEM_OK, NOT_ASKED},
+        {READ_ONLY, BASE, 8, false, false, true, MEM_OK, false},
+        {WRITABLE, BASE, LEN, false, true, true, MEM_OK, true},
+        {WRITABLE, BASE, LEN, false, false, true, MEM_OK, false},
+        {WRITABLE, BASE + 1, LEN, false, true, true, MEM_BOUNDS, NOT_ASKED},
+        {WRITABLE, BASE - 1, 2, false, true, false, MEM_BOUNDS, NOT_ASKED},
+    };
+    const uint8_t key[STAG_KEY_LEN] = {1};
+    int asked = NOT_ASKED;
+    struct mem_probe probe = {.check = probe_notes, .ctx = &asked};
+    struct mem_table *mem = mem_table_create(key, 16, probe);
+    uint32_t pd, other_pd, keys[NOBODYS + 1];
+    uint8_t memory[LEN];
+    assert_int_equal(mem_pd_alloc(mem, &pd), 0);
+    assert_int_equal(mem_pd_alloc(mem, &other_pd), 0);
+    static const uint32_t access[] = {
+        [PINNED] = MEM_ACCESS_LOCAL_WRITE,
+        [READ_ONLY] = MEM_ACCESS_ON_DEMAND,
+        [WRITABLE] = MEM_ACCESS_ON_DEMAND | MEM_ACCESS_LOCAL_WRITE,
+    };
+    for (unsigned i = 0; i < WINDOW; i++) {
+        assert_int_equal(mem_region_register(mem, pd, memory, LEN, BASE, access[i], &keys[i]), 0);
+    }
+    assert_int_equal(mem_window_alloc(mem, MEM_WINDOW_TYPE_2, pd, &keys[WINDOW]), 0);
+    keys[NOBODYS] = keys[PINNED] ^ 1;
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct sge sge = {
+            .addr = rows[i].addr, .length = rows[i].len, .lkey = keys[rows[i].key]};
+        asked = NOT_ASKED;
+        assert_int_equal(mem_region_prefetch(mem, rows[i].is_of_other_pd ? other_pd : pd, &sge,
+                                             rows[i].write, rows[i].mapped),
+                         rows[i].verdict);
+        assert_int_equal(asked, rows[i].asked_writable);
+    }
+    mem_table_destroy(mem);
+}
+
+// A window on it would be one on something else.
+static void a_region_with_windows_stays_as_it_is(void **state)
+{
+    struct fixture *f = *state;
+    const uint32_t access = MEM_ACCESS_FULL | MEM_ACCESS_MW_BIND;
+    uint32_t stag = fixture_region(f, 0, access), window, changed;
+    assert_int_equal(mem_window_alloc(f->table, MEM_WINDOW_TYPE_2, f->pd, &window), 0);
+    const struct mem_binding binding = {
+        .stag = window, .lkey = stag, .length = 8, .access = MEM_ACCESS_REMOTE_WRITE};
+    assert_int_equal(mem_window_bind(f->table, (struct mem_asker){.pd = f->pd}, &binding), MEM_OK);
+    const struct mem_reregistration to = {.changes = MEM_CHANGE_ACCESS, .access = access};
+    assert_int_equal(mem_region_reregister(f->table, stag, &to, &changed), -EBUSY);
+    assert_int_equal(mem_region_deregister(f->table, stag), -EBUSY);
+    assert_int_equal(mem_window_dealloc(f->table, window), 0);
+    assert_int_equal(mem_region_reregister(f->table, stag, &to, &changed), 0);
+    assert_int_equal(changed, stag);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +328,8 @@ int main(void)
         MEM_TEST(a_refused_reregistration_changes_nothing),
         MEM_TEST(the_numbering_changes_only_with_the_translation),
         MEM_TEST(deregistering_ends_the_stag_once),
+        cmocka_unit_test(an_element_to_be_fetched_in_advance_is_judged),
+        MEM_TEST(a_region_with_windows_stays_as_it_is),
         cmocka_unit_test(a_region_on_demand_is_asked_about_as_it_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,11 +157,34 @@ static void every_octet_of_the_key_counts(void **state)
     }
 }
 
+// SipHash-1-3 of one word, and the network over it, reckoned apart from this program.
+static void stags_are_those_of_the_function_that_is_named(void **state)
+{
+    static const struct {
+        uint32_t index, generation, stag;
+    } table[] = {
+        {0, 0, 0x2fe792f6},        {1, 0, 0xf2539a6f},          {0, 1, 0xa20b67a3},
+        {12345, 4711, 0x2c64147a}, {262143, 16383, 0xe1398369}, {77, 640, 0x6b29571a},
+    };
+    uint8_t key[STAG_KEY_LEN];
+    struct stag_cipher cipher;
+    for (unsigned i = 0; i < sizeof key; i++) {
+        key[i] = (uint8_t)i;
+    }
+    stag_cipher_init(&cipher, key);
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        uint32_t stag;
+        assert_true(stag_encode(&cipher, table[i].index, table[i].generation, &stag));
+        assert_int_equal(stag, table[i].stag);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_stag_leads_back_to_its_index),
         cmocka_unit_test(every_octet_of_the_key_counts),
+        cmocka_unit_test(stags_are_those_of_the_function_that_is_named),
         cmocka_unit_test(an_index_never_repeats_a_stag_within_its_generations),
         cmocka_unit_test(renewing_passes_through_every_stag_of_an_index),
         cmocka_unit_test(neither_low_nor_highest_values_are_given_out),
