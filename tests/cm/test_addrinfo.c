@@ -86,6 +86,41 @@ static void test_hints_alone_are_their_own_answer(void **state)
     assert_memory_equal(res->ai_dst_addr, &dst, sizeof dst);
     assert_int_equal(res->ai_family, AF_INET);
     rdma_freeaddrinfo(res);
+    const struct rdma_addrinfo others = {.ai_flags = RAI_PASSIVE | RAI_NUMERICHOST,
+                                         .ai_qp_type = IBV_QPT_UD,
+                                         .ai_port_space = RDMA_PS_UDP};
+    assert_int_equal(rdma_getaddrinfo(NULL, NULL, &others, &res), 0);
+    assert_int_equal(res->ai_flags, others.ai_flags);
+    assert_int_equal(res->ai_qp_type, IBV_QPT_UD);
+    assert_int_equal(res->ai_port_space, RDMA_PS_UDP);
+    assert_null(res->ai_dst_addr);
+    assert_null(res->ai_src_addr);
+    rdma_freeaddrinfo(res);
+}
+
+static void test_nothing_to_go_by_is_refused(void **state)
+{
+    struct rdma_addrinfo *res;
+    errno = 0;
+    assert_int_equal(rdma_getaddrinfo(NULL, NULL, NULL, &res), -1);
+    assert_int_equal(errno, EINVAL);
+}
+
+// To no host in particular: the active side's is this one, the passive side's any.
+static void test_a_port_alone_is_of_this_host_or_of_any(void **state)
+{
+    static const struct {
+        int flags;
+        uint32_t addr;
+    } rows[] = {{0, INADDR_LOOPBACK}, {RAI_PASSIVE, INADDR_ANY}};
+    for (unsigned i = 0; i < 2; i++) {
+        struct rdma_addrinfo *res,
+            hints = {.ai_flags = rows[i].flags, .ai_family = AF_INET, .ai_port_space = RDMA_PS_TCP};
+        assert_int_equal(rdma_getaddrinfo(NULL, "7", &hints, &res), 0);
+        const struct sockaddr *addr = i == 0 ? res->ai_dst_addr : res->ai_src_addr;
+        assert_int_equal(((const struct sockaddr_in *)addr)->sin_addr.s_addr, htonl(rows[i].addr));
+        rdma_freeaddrinfo(res);
+    }
 }
 
 static void test_numeric_hosts_are_not_looked_up(void **state)
@@ -128,6 +163,8 @@ static void test_queue_pair_and_port_space_agree(void **state)
         rdma_freeaddrinfo(res);
     }
     struct rdma_addrinfo *res, wrong = {.ai_qp_type = IBV_QPT_RC, .ai_port_space = RDMA_PS_UDP};
+    assert_int_not_equal(rdma_getaddrinfo("127.0.0.1", "7", &wrong, &res), 0);
+    wrong = (struct rdma_addrinfo){.ai_qp_type = IBV_QPT_UD, .ai_port_space = RDMA_PS_TCP};
     assert_int_not_equal(rdma_getaddrinfo("127.0.0.1", "7", &wrong, &res), 0);
 }
 
@@ -180,6 +217,8 @@ int main(void)
         cmocka_unit_test(test_the_hints_choose_datagrams),
         cmocka_unit_test(test_the_hints_source_goes_along),
         cmocka_unit_test(test_hints_alone_are_their_own_answer),
+        cmocka_unit_test(test_nothing_to_go_by_is_refused),
+        cmocka_unit_test(test_a_port_alone_is_of_this_host_or_of_any),
         cmocka_unit_test(test_numeric_hosts_are_not_looked_up),
         cmocka_unit_test(test_queue_pair_and_port_space_agree),
         cmocka_unit_test(test_an_event_says_that_an_answer_is_there),

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/link/descriptors.h"
 #include "tests/rsocket/pair.h"
 
 #define assert_refused(call, error)      \
@@ -463,10 +465,49 @@ static void mappings_fill_the_peers_table_and_go_with_the_socket(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_pair, close_pair)
 
+// In a child they are the parent's, and their numbers free for sockets of its own.
+static void sockets_stay_behind_at_a_fork(void **state)
+{
+    struct sockaddr_in addr;
+    int parents = listener_open(&addr), status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        int number = 0;
+        bool is_unknown = rsend(p.active, &number, 1, MSG_DONTWAIT) == -1 && errno == EBADF &&
+                          rclose(parents) == -1 && errno == EBADF;
+        _exit(is_unknown ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(rclose(parents), 0);
+    assert_int_equal(rsend(p.active, "a", 1, 0), 1);
+}
+
+// A socket that is closed gives back all that it was made of.
+static void descriptors_of_closed_sockets_are_free_again(void **state)
+{
+    static const int types[] = {SOCK_STREAM, SOCK_DGRAM};
+    for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
+        int first = rsocket(AF_INET, types[i], 0);
+        assert_true(first >= 0);
+        assert_int_equal(rclose(first), 0);
+        descriptors_note(); // the device is open
+        for (unsigned k = 0; k < 100; k++) {
+            int fd = rsocket(AF_INET, types[i], 0);
+            assert_true(fd >= 0);
+            assert_int_equal(rclose(fd), 0);
+            assert_refused(rclose(fd), EBADF);
+        }
+        descriptors_check();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(strange_descriptors_are_ebadf),
+        CASE(sockets_stay_behind_at_a_fork),
+        CASE(descriptors_of_closed_sockets_are_free_again),
         CASE(as_many_sockets_as_there_are_are_found_by_their_numbers),
         CASE(descriptors_flags_are_those_of_files),
         CASE(who_does_not_wait_is_told_to_come_again),
