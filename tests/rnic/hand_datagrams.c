@@ -103,7 +103,7 @@ static void hand_unserve(struct datagram_link *link, uint64_t service, const str
 static bool hand_is_served(struct datagram_link *link, uint64_t service,
                            const struct in6_addr *local)
 {
-    return false;
+    return of(link)->is_served;
 }
 
 static void hand_bequeath(struct datagram_link *link, uint32_t place, const struct datagram_tx *tx)
@@ -214,6 +214,7 @@ static void hand_abandon(struct datagram_link *link)
 
 static void hand_destroy(struct datagram_link *link)
 {
+    of(link)->is_destroyed = true;
 }
 
 static const struct datagram_link_ops ops = {

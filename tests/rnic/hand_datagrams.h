@@ -27,7 +27,8 @@ struct hand_datagrams {
     size_t room_per_flush; // ... which makes room for so many
     bool is_stuck;         // nothing leaves by a flush
     bool is_handed_on;     // what hand_on answers
-    bool is_abandoned;
+    bool is_served;        // by another process
+    bool is_abandoned, is_destroyed;
 
     struct hand_packet out[HAND_PACKET_MAX];
     unsigned out_count, flush_count;

@@ -295,6 +295,7 @@ static void hand_abandon(struct link *link)
 
 static void hand_destroy(struct link *link)
 {
+    link_of(link)->is_destroyed = true;
 }
 
 static const struct link_ops ops = {
@@ -343,6 +344,6 @@ struct hand_link *hand_link_begin(void)
     hand.emss = 1460;
     hand.accept_error = hand.bind_error = hand.connect_error = hand.result = 0;
     hand.local_error = hand.route_error = 0;
-    hand.is_abandoned = hand.is_busy = false;
+    hand.is_abandoned = hand.is_destroyed = hand.is_busy = false;
     return &hand;
 }

@@ -48,7 +48,7 @@ struct hand_link {
     struct sockaddr_storage bound_to; // by the last bind; AF_UNSPEC: nowhere
     unsigned bind_flags;
     unsigned poll_count;
-    bool is_abandoned, is_busy;
+    bool is_abandoned, is_destroyed, is_busy;
 };
 
 // For one device at a time.
