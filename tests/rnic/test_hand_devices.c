@@ -308,6 +308,50 @@ static void a_request_that_another_process_serves_is_handed_to_all(void **state)
     device_close(&of_packets);
 }
 
+static struct ibcm_message request_of(uint8_t key, unsigned index)
+{
+    struct roce_packet packet;
+    struct ibcm_message message;
+    struct rnic_conn *conns[2], *none;
+    open_packets(key, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(
+            rnic_conn_connect(of_packets.rnic, &target, NULL, &conn_params, &events, &conns[i]), 0);
+        assert_int_equal(packets->out_count, i + 1);
+        assert_int_equal(
+            roce_packet_parse(span_of(packets->out[i].octets, packets->out[i].len), &packet),
+            ROCE_PARSE_OK);
+        assert_int_equal(packet.bth.psn, i);
+        if (i == index) {
+            assert_int_equal(ibcm_message_parse(packet.payload, &message), IBCM_PARSE_OK);
+        }
+    }
+    struct ibcm_params long_packets = conn_params;
+    long_packets.path_mtu = 4; // 2048 octets
+    assert_int_equal(
+        rnic_conn_connect(of_packets.rnic, &target, NULL, &long_packets, &events, &none), -EINVAL);
+    const unsigned flushes = packets->flush_count;
+    assert_int_equal(device_count(&of_packets, "hand_flushes"), flushes);
+    rnic_conn_destroy(conns[0]);
+    rnic_conn_destroy(conns[1]);
+    device_close(&of_packets);
+    assert_true(packets->flush_count > flushes);
+    return message;
+}
+
+static void what_a_device_is_called_by_comes_from_its_key(void **state)
+{
+    const struct ibcm_message one = request_of(1, 0), again = request_of(1, 0),
+                              next = request_of(1, 1), other = request_of(2, 0);
+    assert_int_equal(one.req.local_id >> 24, packets->base.qp_num_first >> 16);
+    assert_true(one.req.ca_guid == again.req.ca_guid && one.req.ca_guid == next.req.ca_guid);
+    assert_true(one.req.ca_guid != other.req.ca_guid && one.req.ca_guid != 0);
+    assert_int_equal(one.req.local_id, again.req.local_id);
+    assert_int_not_equal(one.req.local_id, next.req.local_id);
+    assert_int_not_equal(one.req.local_id, other.req.local_id);
+    assert_int_not_equal(one.req.starting_psn, other.req.starting_psn);
+}
+
 /* ---- what it tells --------------------------------------------------------------------------- */
 
 static void expect_pair(const struct report *r, struct report_pairs pairs, const char *name,
@@ -376,6 +420,9 @@ static void each_state_of_an_endpoint_is_told(void **state)
     assert_int_equal(r.device.qp_count, 4);
     assert_int_equal(r.device.cq_count, 1);
     assert_int_equal(r.device.startup.established, 1);
+    assert_int_equal(r.device.reads.allotment_len, config.read_allotment_len);
+    assert_int_equal(r.device.reads.allotment_base_len, config.read_allotment_len);
+    assert_int_equal(r.device.reads.context_count, config.read_contexts);
     assert_int_equal(r.qp_count, 4);
     expect_pair(&r, r.device.tcp_total, "hand_streams", 7);
     expect_pair(&r, r.device.packets, "hand_packets", 9);
@@ -449,6 +496,7 @@ int main(void)
         cmocka_unit_test(a_device_of_streams_has_no_connection_manager),
         cmocka_unit_test(a_message_of_another_process_is_handed_on),
         cmocka_unit_test(a_request_that_another_process_serves_is_handed_to_all),
+        cmocka_unit_test(what_a_device_is_called_by_comes_from_its_key),
         cmocka_unit_test(each_state_of_an_endpoint_is_told),
         cmocka_unit_test(room_is_made_for_all_that_there_are),
         cmocka_unit_test(whom_packets_lead_to_is_told),

@@ -425,6 +425,67 @@ static void a_peer_that_is_gone_is_unreachable(void **state)
     assert_int_equal(w.ends[0].count[IBCM_EVENT_UNREACHABLE], 1);
 }
 
+static void an_answer_that_is_refused_can_be_given_again(void **state)
+{
+    const struct ibcm_params params = params_of("welcome");
+    const struct qp_change to_error = {.mask = QP_CHANGE_STATE, .state = QP_ERR};
+    struct ibcm_agreement agreed;
+    struct ibcm_ends ends;
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(w.ends[0].qp);
+    struct rnic_qp *broken = qp_create_of(1, RNIC_QP_RC);
+    assert_int_equal(rnic_qp_change(broken, &to_error), 0);
+    assert_int_equal(rnic_conn_accept(w.ends[1].conn, broken, &params), -EINVAL);
+    assert_int_equal(rnic_conn_accept(w.ends[1].conn, w.ends[0].qp, &params), -EINVAL);
+    accept_peer();
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(w.ends[1].count[IBCM_EVENT_ESTABLISHED], 1);
+    for (unsigned i = 0; i < 2; i++) {
+        const struct in6_addr local = addr_of(i), remote = addr_of(1 - i);
+        assert_int_equal(rnic_conn_agreement(w.ends[i].conn, &agreed, &ends), 0);
+        assert_int_equal(agreed.dest_qp_num, w.ends[1 - i].qp->qp_num);
+        assert_memory_equal(&ends.local, &local, sizeof local);
+        assert_memory_equal(&ends.remote, &remote, sizeof remote);
+    }
+    assert_true(rnic_conn_accept(w.ends[1].conn, w.ends[1].qp, &params) < 0); // once
+    rnic_qp_destroy(broken);
+}
+
+static void a_port_is_free_again_when_its_listener_has_gone(void **state)
+{
+    listen_at(1, IP_CM_PS_TCP);
+    rnic_conn_destroy(w.ends[1].listening);
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(w.ends[0].qp);
+    assert_int_equal(w.ends[1].count[IBCM_EVENT_CONNECT_REQUEST], 1);
+}
+
+// The peer learns of it, and no event of it comes here.
+static void a_request_that_is_dropped_is_refused(void **state)
+{
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(w.ends[0].qp);
+    rnic_conn_destroy(w.ends[1].conn);
+    w.ends[1].conn = NULL;
+    run();
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_REJECTED], 1);
+    assert_int_equal(w.ends[0].reason, IBCM_REASON_CONSUMER);
+}
+
+// A packet that came by another way says that the peer is ready.
+static void who_notifies_of_what_has_come_is_established(void **state)
+{
+    const struct ibcm_params params = params_of("welcome");
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(NULL); // which says nothing until it is told to
+    assert_true(rnic_conn_notify(w.ends[1].conn) < 0);
+    assert_int_equal(rnic_conn_accept(w.ends[1].conn, w.ends[1].qp, &params), 0);
+    assert_int_equal(w.ends[1].count[IBCM_EVENT_ESTABLISHED], 0);
+    assert_int_equal(rnic_conn_notify(w.ends[1].conn), 0);
+    assert_int_equal(w.ends[1].count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(rnic_conn_notify(w.ends[1].conn), -EISCONN);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -439,6 +500,10 @@ int main(void)
         TEST(a_request_is_rejected_with_words),
         TEST(a_queue_pair_of_the_programs_own_is_established_by_it),
         TEST(a_queue_pair_has_one_connection_and_begins_it_in_init),
+        TEST(an_answer_that_is_refused_can_be_given_again),
+        TEST(a_port_is_free_again_when_its_listener_has_gone),
+        TEST(a_request_that_is_dropped_is_refused),
+        TEST(who_notifies_of_what_has_come_is_established),
         TEST(a_queue_pair_may_go_before_its_connection),
         TEST(a_port_of_datagrams_is_resolved),
         TEST(a_peer_that_is_gone_is_unreachable),
