@@ -243,8 +243,9 @@ const struct send_wqe *wq_transfers_next(struct wq_transfers *walk)
 
 const struct send_wqe *wq_next_message(const struct wq *wq)
 {
-    const struct send_wqe *wqe = may_start(wq) ? wq_send_at(wq, wq->sq_next) : NULL;
-    return wqe != NULL && (wqe->flags & WQE_FENCE) == 0 && is_message(wqe) ? wqe : NULL;
+    struct wq_transfers walk = wq_transfers_begin(wq);
+    const struct send_wqe *wqe = wq_transfers_next(&walk);
+    return wqe != NULL && is_message(wqe) ? wqe : NULL;
 }
 
 // Requests go before the send queue: they are short, and what they ask for keeps the pipe full.
