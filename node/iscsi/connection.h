@@ -301,6 +301,8 @@ void iscsi_leave(struct iscsi_connection *c);
 enum iscsi_verdict iscsi_malformed(struct iscsi_connection *c);
 // False: no memory.
 bool iscsi_tasks_init(struct iscsi_connection *c);
+// Something of it may be under way: it has a target's units, or is about to.
+bool iscsi_is_session(const struct iscsi_connection *c);
 // Is there a session that an initiator names so?
 bool iscsi_is_there(const struct iscsi *iscsi, const uint8_t isid[ISCSI_ISID_LEN], uint16_t tsih);
 // Ends other sessions of the same initiator port with the same target. True: one is not over yet.

@@ -26,8 +26,8 @@ void iscsi_task_leave_place(struct iscsi_task *task)
 
 void iscsi_put_residual(const struct iscsi_task *task, uint8_t *head, unsigned offset)
 {
-    bool has_failed =
-        task->scsi.status != SCSI_GOOD; // what it would have moved is beside the point
+    bool has_failed = task->scsi.status != SCSI_GOOD;
+    // Of what failed it is beside the point what it would have moved.
     uint64_t whole = has_failed ? task->scsi.moved_len : task->scsi.whole_len;
     uint64_t expected = task->expected_len;
     if (whole < expected) {

@@ -82,8 +82,7 @@ void iscsi_target_end(struct iscsi_connection *c)
     const struct list_link *all = &c->iscsi->connections;
     for (struct list_link *l = all->next; l != all; l = l->next) {
         struct iscsi_connection *other = LIST_ENTRY(l, struct iscsi_connection, link);
-        bool is_session = other->state == ISCSI_REINSTATING || !list_is_empty(&other->units);
-        if (is_session && strcmp(other->login.target, c->login.target) == 0) {
+        if (iscsi_is_session(other) && strcmp(other->login.target, c->login.target) == 0) {
             iscsi_say_goodbye(other);
         }
     }

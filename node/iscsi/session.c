@@ -94,8 +94,7 @@ bool iscsi_tasks_init(struct iscsi_connection *c)
     return c->tasks != NULL;
 }
 
-// Something of it may be under way: it has a target's units, or is about to.
-static bool is_session(const struct iscsi_connection *c)
+bool iscsi_is_session(const struct iscsi_connection *c)
 {
     return c->state == ISCSI_REINSTATING || !list_is_empty(&c->units);
 }
@@ -121,7 +120,7 @@ bool iscsi_reinstate(struct iscsi_connection *c)
     bool waits = false;
     for (struct list_link *l = all->next; l != all; l = l->next) {
         struct iscsi_connection *other = LIST_ENTRY(l, struct iscsi_connection, link);
-        bool is_same = other != c && is_session(other) &&
+        bool is_same = other != c && iscsi_is_session(other) &&
                        memcmp(other->login.isid, c->login.isid, ISCSI_ISID_LEN) == 0 &&
                        strcmp(other->login.initiator, c->login.initiator) == 0 &&
                        strcmp(other->login.target, c->login.target) == 0;
