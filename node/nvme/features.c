@@ -149,10 +149,9 @@ static uint32_t nsid_of(const struct nvme_command *command)
 }
 
 // NULL: there is none, and so says the status.
-static const struct nvme_namespace *namespace_of(struct nvme_command *command)
+static struct nvme_namespace *namespace_of(struct nvme_command *command)
 {
-    const struct nvme_namespace *ns =
-        nvme_namespace_find(command->queue->controller, nsid_of(command));
+    struct nvme_namespace *ns = nvme_namespace_find(command->queue->controller, nsid_of(command));
     if (ns == NULL) {
         fail(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
     }
@@ -178,10 +177,12 @@ static void set_reservation_mask_of_all(struct nvme_command *command, uint32_t m
 static void set_reservation_mask(struct nvme_command *command, instant_ns now)
 {
     uint32_t masked = value_of(command) & NVME_NOTICE_MASK_ALL;
-    if (nsid_of(command) == NVME_NSID_ALL) {
+    bool is_of_all = nsid_of(command) == NVME_NSID_ALL;
+    struct nvme_namespace *ns = is_of_all ? NULL : namespace_of(command);
+    if (is_of_all) {
         set_reservation_mask_of_all(command, masked);
-    } else if (namespace_of(command) != NULL) {
-        command->queue->controller->namespaces[nsid_of(command) - 1].masked_notices = masked;
+    } else if (ns != NULL) {
+        ns->masked_notices = masked;
         nvme_command_succeed(command);
     }
 }
