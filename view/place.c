@@ -18,7 +18,8 @@
 #include "view/tree.h"
 #include "view/wires.h"
 
-#define VIEW_PREFIX "view." // a process id follows
+#define VIEW_PREFIX    "view." // a process id follows
+#define UNNAMED_PREFIX "new-view."
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char folder[PLACE_PATH_MAX], root[PLACE_PATH_MAX];
@@ -110,13 +111,28 @@ static void on_exit_of_process(void)
     }
 }
 
-// The tree may be removed while it is made: by who sees it before it is locked.
+// A folder that nobody has locked is one left behind: it gets its name when it is locked.
+static int begin(void)
+{
+    char unnamed[PLACE_PATH_MAX + sizeof UNNAMED_PREFIX];
+    snprintf(unnamed, sizeof unnamed, "%s/" UNNAMED_PREFIX "%d", folder, (int)getpid());
+    if (mkdir(unnamed, 0700) != 0 && errno != EEXIST) {
+        return -1;
+    }
+    const int fd = open_locked(unnamed, LOCK_SH);
+    if (fd >= 0 && rename(unnamed, root) == 0) {
+        return fd;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    rmdir(unnamed);
+    return open_locked(root, LOCK_SH); // of one with this number, whose child may still use it
+}
+
 static bool make(unsigned wires)
 {
-    if (mkdir(root, 0700) != 0 && errno != EEXIST) {
-        return false;
-    }
-    root_fd = open_locked(root, LOCK_SH);
+    root_fd = begin();
     int error = root_fd < 0 ? -EAGAIN : 0;
     for (enum device_wire wire = 0; wire < DEVICE_WIRE_COUNT; wire++) {
         if (error == 0 && (wires & (1U << wire)) != 0) {

@@ -109,6 +109,18 @@ static int make_though_unwanted(void)
     return place_make(1U << DEVICE_WIRE_ROCE) || tree_count() > 0 ? 1 : 0;
 }
 
+// One after the other, each looking at what others are about to make.
+static int make_many_times(void)
+{
+    enum { TIMES = 40 };
+    for (unsigned i = 0; i < TIMES; i++) {
+        if (status_of(child(make_and_look)) != 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static void saying_where_makes_nothing(void **state)
 {
     assert_int_equal(status_of(child(say_and_make_nothing)), 0);
@@ -141,6 +153,19 @@ static void tree_stays_for_a_child_of_who_made_it(void **state)
     }
 }
 
+static void tree_of_one_that_begins_is_no_left_behind_one(void **state)
+{
+    enum { COUNT = 6 };
+    pid_t pids[COUNT];
+    for (unsigned i = 0; i < COUNT; i++) {
+        pids[i] = child(make_many_times);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(status_of(pids[i]), 0);
+    }
+    assert_int_equal(tree_count(), 0);
+}
+
 static void folder_that_others_may_write_to_is_not_used(void **state)
 {
     assert_int_equal(chmod(folder, 0777), 0);
@@ -158,6 +183,7 @@ int main(void)
         CASE(tree_is_there_until_the_process_exits),
         CASE(tree_of_one_that_was_killed_goes_with_the_next),
         CASE(tree_stays_for_a_child_of_who_made_it),
+        CASE(tree_of_one_that_begins_is_no_left_behind_one),
         CASE(folder_that_others_may_write_to_is_not_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
