@@ -192,9 +192,16 @@ def run_case(tap, case, server_side, client_side=None, attempts=1):
                               ('client', case.client, outcome.client)):
         if faults and words:
             faults.append(f'{role}: {shlex.join(map(str, words))}')
-            faults += [f'    {line[:200]}' for line in text.splitlines()[-15:]]
+            faults += [f'    {line[:200]}' for line in ends_of(text.splitlines())]
     tap.report(case.name, faults)
     return None if faults else outcome
+
+
+def ends_of(lines, first=5, last=15):
+    """What a program complains of first is often why, what it says last what became of it."""
+    if len(lines) <= first + last:
+        return lines
+    return [*lines[:first], f'[{len(lines) - first - last} lines]', *lines[-last:]]
 
 
 def run_pair(case, server_side, client_side):
