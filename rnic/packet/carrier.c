@@ -13,6 +13,8 @@
 #include "rnic/shard.h"
 #include "wq/wq.h"
 
+enum { PACKET_LOOKS_MAX = 16 }; // one behind the other, while each finds something
+
 // Who exits is not to be held up by peers that are gone.
 static const duration_ns ending_ns = 200 * NS_PER_MS;
 
@@ -33,6 +35,12 @@ static bool serve(struct shard *shard, instant_ns now)
     return count > 0;
 }
 
+void packet_take_in(struct shard *shard, instant_ns now)
+{
+    for (unsigned i = 0; i < PACKET_LOOKS_MAX && serve(shard, now); i++) {
+    }
+}
+
 static void run(struct list_link *entry, instant_ns now)
 {
     packet_due(LIST_ENTRY(entry, struct rnic_qp, on_packets.run_link));
@@ -45,9 +53,12 @@ static void expire(struct deadline *deadline, instant_ns now)
     packet_due(qp);
 }
 
+// What had come before a deadline was over counts, also for who got no processor until then.
 static void on_noted(struct shard *shard, instant_ns now)
 {
+    packet_take_in(shard, now);
     ibcm_on_deadline(shard->packets.cm.ibcm, now);
+    packet_conns_end_left(shard, now);
     packet_conns_settle(shard, now);
 }
 

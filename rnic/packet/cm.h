@@ -41,6 +41,8 @@ struct rnic_conn {
 
 // Tells what the connection manager has to tell, and notes when it has something to do by itself.
 void packet_conns_settle(struct shard *shard, instant_ns now);
+// Those whose peers left long enough ago are over.
+void packet_conns_end_left(struct shard *shard, instant_ns now);
 // A packet came for the queue pair of a connection that awaits_rtu.
 void packet_conn_on_packet(struct rnic_conn *conn, const struct datagram_rx *rx, instant_ns now);
 // The queue pair is about to be destroyed.
@@ -55,6 +57,8 @@ void packet_conn_detach(struct rnic_conn *conn); // harmless when it has none
 int packet_conn_begin(const struct rnic_conn *conn, instant_ns now);
 // ... over.
 void packet_conn_end(struct rnic_conn *conn, instant_ns now);
+// Its peer has left, and what was sent to it is not done.
+bool packet_conn_is_left_waiting(const struct rnic_conn *conn);
 
 // ---- cm.c: queue pair 1
 

@@ -13,6 +13,7 @@
 #include "rnic/packet/cm.h"
 #include "rnic/packet/packet.h"
 #include "rnic/shard.h"
+#include "wq/wq.h"
 
 // What a peer has sent before its DREQ comes within so long, or never. Hosts are busy, and the two
 // go by other sockets, at times by another process.
@@ -72,6 +73,11 @@ void packet_conn_end(struct rnic_conn *conn, instant_ns now)
     if (conn->qp != NULL) {
         move(conn->qp, &to_error, now);
     }
+}
+
+bool packet_conn_is_left_waiting(const struct rnic_conn *conn)
+{
+    return conn->qp != NULL && !list_is_empty(&conn->left_link) && wq_send_count(conn->qp->wq) > 0;
 }
 
 void packet_conn_detach(struct rnic_conn *conn)
@@ -213,8 +219,9 @@ static struct rnic_conn *first_left(const struct packet_cm *cm)
     return is_any ? LIST_ENTRY(cm->left.next, struct rnic_conn, left_link) : NULL;
 }
 
-static void end_left(struct packet_cm *cm, instant_ns now)
+void packet_conns_end_left(struct shard *shard, instant_ns now)
 {
+    const struct packet_cm *cm = &shard->packets.cm;
     struct rnic_conn *conn;
     while ((conn = first_left(cm)) != NULL && conn->ends_at <= now) {
         list_remove(&conn->left_link);
@@ -229,7 +236,6 @@ void packet_conns_settle(struct shard *shard, instant_ns now)
     while (ibcm_next_event(cm->ibcm, &e)) {
         on_event(cm, &e, now);
     }
-    end_left(cm, now);
     const struct rnic_conn *left = first_left(cm);
     const instant_ns ends_at = left != NULL ? left->ends_at : INSTANT_NEVER;
     shard_note_deadline(shard, instant_min(ends_at, ibcm_next_deadline(cm->ibcm)));

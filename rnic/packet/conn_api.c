@@ -192,11 +192,16 @@ int rnic_conn_establish(struct rnic_conn *conn)
     return leave(conn->rnic, error);
 }
 
+// Cards have acknowledged before a DREQ leaves. Here the two come by ways that are read in turn, so
+// the acknowledgement may still lie at the link.
 int rnic_conn_disconnect(struct rnic_conn *conn)
 {
     int error = enter(conn->rnic);
     if (error == 0) {
         const instant_ns now = rnic_now(conn->rnic);
+        if (packet_conn_is_left_waiting(conn)) {
+            packet_take_in(&conn->rnic->shard, now);
+        }
         packet_conn_end(conn, now);
         ibcm_disconnect(ibcm_of(conn->rnic), conn->cm, now);
     }

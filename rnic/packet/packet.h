@@ -90,6 +90,12 @@ int packet_begin(struct shard *shard, const uint8_t *key);
 // As carrier_ops has it.
 int packet_create_qp(struct rnic_qp *qp, const struct rnic_qp_init *init);
 
+// ---- carrier.c
+
+// Takes all that has come, and tells what the connection manager made of it; a bounded number of
+// packets.
+void packet_take_in(struct shard *shard, instant_ns now);
+
 // ---- input.c
 
 // Takes what has come, a bounded number of packets; how many.

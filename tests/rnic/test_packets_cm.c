@@ -8,6 +8,7 @@
 #include "rnic/connect.h"
 #include "rnic/post.h"
 #include "tests/rnic/device.h"
+#include "wire/bth.h"
 #include "wq/status.h"
 
 enum { DEPTH = 8, MTU = 1024, PORT = 7471 };
@@ -312,6 +313,74 @@ static void a_peers_disconnect_flushes_when_what_it_overtook_has_come(void **sta
     assert_int_equal(w.ends[0].count[IBCM_EVENT_TIMEWAIT_EXIT], 1);
 }
 
+static void set_delay(duration_ns delay_ns)
+{
+    datagram_net_set_faults(w.net, &(struct fault_config){.delay_ns = delay_ns});
+}
+
+// The peer's acknowledgement is under way, behind its DREQ, of which the other end has heard.
+static void let_a_disconnect_overtake_an_acknowledgement(void)
+{
+    post_recv(1);
+    connect_both();
+    post_send(0, 3000);
+    rnic_step(w.ends[0].device.rnic);
+    while (datagram_net_advance(w.net)) {
+    }
+    set_delay(10 * NS_PER_MS);
+    rnic_step(w.ends[1].device.rnic);
+    set_delay(0);
+    assert_int_equal(rnic_conn_disconnect(w.ends[1].conn), 0);
+    run_until(w.now + 5 * NS_PER_MS);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_DISCONNECTED], 1);
+}
+
+static void expect_that_the_message_was_sent(void)
+{
+    struct cqe cqe;
+    assert_int_equal(rnic_cq_poll(w.ends[0].device.cq, &cqe, 1), 1);
+    assert_int_equal(cqe.wr_id, 2);
+    assert_int_equal(cqe.status, WC_SUCCESS);
+    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_ERR);
+}
+
+static void who_disconnects_behind_the_peer_has_sent_what_was_acknowledged(void **state)
+{
+    let_a_disconnect_overtake_an_acknowledgement();
+    w.now += 20 * NS_PER_MS;
+    datagram_net_advance(w.net);
+    assert_int_equal(rnic_conn_disconnect(w.ends[0].conn), 0);
+    expect_that_the_message_was_sent();
+}
+
+// More than is read at once, for a queue pair of the device's that there is not.
+static void send_many_strays(void)
+{
+    const uint32_t num = w.ends[0].qp->qp_num ^ 1;
+    const struct in6_addr from = addr_of(7);
+    struct datagram_link *stranger = datagram_net_attach(w.net, &from, 1);
+    const struct datagram_path path = {.local = from, .remote = addr_of(0)};
+    const uint8_t stray[BTH_LEN] = {
+        [5] = (uint8_t)(num >> 16), [6] = (uint8_t)(num >> 8), [7] = (uint8_t)num};
+    for (unsigned i = 0; i < 300; i++) {
+        const struct datagram_tx tx = {.path = &path, .head = span_of(stray, sizeof stray)};
+        assert_true(datagram_put(stranger, &tx));
+        datagram_flush(stranger);
+    }
+    datagram_net_advance(w.net);
+    datagram_destroy(stranger);
+}
+
+static void who_was_away_has_sent_what_was_acknowledged_meanwhile(void **state)
+{
+    let_a_disconnect_overtake_an_acknowledgement();
+    send_many_strays();
+    w.now += NS_PER_S;
+    datagram_net_advance(w.net);
+    rnic_step(w.ends[0].device.rnic);
+    expect_that_the_message_was_sent();
+}
+
 // Its queue pair may be another connection's by then.
 static void a_queue_pair_that_has_left_its_connection_is_not_ended_by_it(void **state)
 {
@@ -494,6 +563,8 @@ int main(void)
         TEST(connected_queue_pairs_carry_data),
         TEST(a_disconnect_flushes_both_ends_and_keeps_the_number),
         TEST(a_peers_disconnect_flushes_when_what_it_overtook_has_come),
+        TEST(who_disconnects_behind_the_peer_has_sent_what_was_acknowledged),
+        TEST(who_was_away_has_sent_what_was_acknowledged_meanwhile),
         TEST(a_queue_pair_that_has_left_its_connection_is_not_ended_by_it),
         TEST(a_port_that_nobody_has_is_refused),
         TEST(a_request_that_its_owner_does_not_take_is_refused),
