@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "host/datagram.h"
+#include "tests/own_port.h"
 
 enum { HEAD_LEN = 12, MANY = 100, TURNS = 50, CAPTURE_HEADER_LEN = 24 };
 
@@ -21,8 +22,7 @@ static const struct in6_addr here = {.s6_addr = {[10] = 0xff, [11] = 0xff, 127, 
 
 static int begin(void **state)
 {
-    settings =
-        (struct host_settings){.roce_port = 21000 + (uint32_t)getpid() % 1000, .rnic.crc = true};
+    settings = (struct host_settings){.roce_port = own_port(), .rnic.crc = true};
     return 0;
 }
 

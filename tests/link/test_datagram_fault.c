@@ -1,12 +1,12 @@
 // Packets through a bad path: before the simulated net, where time is virtual; and those that
 // change, before their ICRC is looked at, over UDP sockets.
 #include <errno.h>
-#include <unistd.h>
 
 #include "link/datagram/fault.h"
 #include "link/datagram/udp.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/datagram_sim_pair.h"
+#include "tests/own_port.h"
 
 enum { MANY = 1000 };
 
@@ -161,7 +161,7 @@ static void packet_without_room_meets_the_same_again(void **state)
 
 static void changed_packets_are_found_by_their_icrc(void **state)
 {
-    struct datagram_udp_config config = {.port = (uint16_t)(33000 + getpid() % 2000)};
+    struct datagram_udp_config config = {.port = own_port()};
     struct datagram_link *link;
     struct in6_addr here = ipv4_mapped(INADDR_LOOPBACK);
     struct datagram_path path = {.local = here, .remote = here};

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/port_datagram.h"
 #include "link/datagram/udp.h"
+#include "tests/own_port.h"
 #include "wire/bth.h"
 
 enum { FLOOD = 200, BAD_LEN = 17, WAIT_NS = 10 * NS_PER_MS };
@@ -22,7 +23,7 @@ static uint16_t port;
 
 static int begin(void **state)
 {
-    port = (uint16_t)(20000 + getpid() % 10000);
+    port = own_port();
     const struct datagram_udp_config config = {.port = port};
     assert_int_equal(datagram_udp_create(&config, &receiver), 0);
     return datagram_open(receiver, &in6addr_loopback, 0);

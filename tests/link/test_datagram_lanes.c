@@ -19,6 +19,7 @@
 #include "link/local/sealed.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/descriptors.h"
+#include "tests/own_port.h"
 #include "wire/bth.h"
 
 enum { SHORT_NS = 10 * NS_PER_MS, MANY = 400 };
@@ -82,8 +83,7 @@ static void make(unsigned i)
 
 static int begin_with(bool is_local_0, bool is_local_1)
 {
-    config = (struct datagram_udp_config){.port = (uint16_t)(20000 + getpid() % 10000),
-                                          .clock = clock_now};
+    config = (struct datagram_udp_config){.port = own_port(), .clock = clock_now};
     for (unsigned i = 0; i < 2; i++) {
         pair.ipv4[i] = ipv4_mapped(INADDR_LOOPBACK);
         pair.ipv6[i] = in6addr_loopback;

@@ -4,11 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/bytes.h"
 #include "link/datagram/udp.h"
+#include "tests/own_port.h"
 #include "wire/bth.h"
 
 enum { LINGER = 5 };
@@ -25,7 +25,7 @@ static instant_ns clock_of_looks(void *ctx)
 static int begin(void **state)
 {
     const struct datagram_udp_config config = {
-        .port = (uint16_t)(31000 + getpid() % 2000),
+        .port = own_port(),
         .linger_ns = LINGER,
         .clock = clock_of_looks,
     };

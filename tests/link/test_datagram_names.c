@@ -19,6 +19,7 @@
 #include "host/clock.h"
 #include "link/datagram/names.h"
 #include "link/datagram/udp.h"
+#include "tests/own_port.h"
 
 enum { NOBODY = 65534, SERVICE = 0x77 };
 
@@ -63,7 +64,7 @@ static void taken_by(uid_t uid, const char *what)
 
 static int begin(void **state)
 {
-    port = (uint16_t)(32000 + getpid() % 2000);
+    port = own_port();
     taker = 0;
     return 0;
 }

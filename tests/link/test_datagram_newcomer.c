@@ -16,6 +16,7 @@
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp.h"
+#include "tests/own_port.h"
 #include "wire/bth.h"
 
 enum { LINK_SLOT, NEWCOMER_SLOT, NOBODY_SLOT, LOOKS = 1000 };
@@ -27,7 +28,7 @@ static int its_socket;
 
 static int begin(void **state)
 {
-    const uint16_t port = (uint16_t)(20000 + getpid() % 10000);
+    const uint16_t port = own_port();
     const struct datagram_udp_config config = {.port = port};
     assert_int_equal(datagram_udp_create(&config, &sender), 0);
     assert_int_equal(datagram_open(sender, &in6addr_loopback, 0), 0);

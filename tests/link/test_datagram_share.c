@@ -23,6 +23,7 @@
 #include "base/prng.h"
 #include "link/datagram/share.h"
 #include "link/datagram/udp.h"
+#include "tests/own_port.h"
 #include "wire/icrc.h"
 
 #ifndef UDP_SEGMENT
@@ -204,7 +205,7 @@ static void worker_end(struct worker *w, int signal)
 
 static int begin(void **state)
 {
-    port = (uint16_t)(30000 + getpid() % 2000);
+    port = own_port();
     memset(workers, 0, sizeof workers);
     return 0;
 }

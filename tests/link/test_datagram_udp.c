@@ -13,6 +13,7 @@
 #include "link/datagram/udp.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/descriptors.h"
+#include "tests/own_port.h"
 #include "wire/icrc.h"
 
 enum { OLD_BUFFER_LEN = 212992 }; // what older kernels allow
@@ -62,15 +63,9 @@ int pair_open_at(unsigned i, const struct in6_addr *local)
     return error;
 }
 
-// A port that no other test of this machine has.
-static uint16_t port_of_this_process(void)
-{
-    return (uint16_t)(20000 + getpid() % 10000);
-}
-
 static int begin(void **state)
 {
-    config.port = port_of_this_process();
+    config.port = own_port();
     for (unsigned i = 0; i < LINKS; i++) {
         pair.ipv4[i] = ipv4_mapped(INADDR_LOOPBACK + i);
         pair.ipv6[i] = in6addr_loopback;

@@ -17,19 +17,15 @@
 #include "link/datagram/share.h"
 #include "link/datagram/udp.h"
 #include "tests/link/descriptors.h"
+#include "tests/own_port.h"
 
 enum { LOOKS = 64, PACKETS_MAX = 64 };
 
 static const struct in6_addr here = {.s6_addr = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
 
-static uint16_t port(void)
-{
-    return (uint16_t)(20000 + getpid() % 20000);
-}
-
 static struct datagram_link *link_make(void)
 {
-    const struct datagram_udp_config config = {.port = port()};
+    const struct datagram_udp_config config = {.port = own_port()};
     struct datagram_link *link;
     assert_int_equal(datagram_udp_create(&config, &link), 0);
     return link;
@@ -114,7 +110,7 @@ static void will_that_is_no_memory_is_refused(void **state)
     struct datagram_link *link = link_make();
     struct datagram_share liar;
     int will[2], token[2];
-    assert_int_equal(datagram_share_init(&liar, port()), 0);
+    assert_int_equal(datagram_share_init(&liar, own_port()), 0);
     assert_int_equal(pipe(will), 0);
     assert_int_equal(pipe(token), 0);
     assert_int_equal(datagram_share_show(&liar, 0, (int[]){will[0], token[0]}), 0);
@@ -135,7 +131,7 @@ static void will_whose_word_is_in_no_pipe_is_refused(void **state)
     struct datagram_link *link = link_make();
     struct datagram_share liar;
     int memory = memfd_create("will", MFD_CLOEXEC), ends[2];
-    assert_int_equal(datagram_share_init(&liar, port()), 0);
+    assert_int_equal(datagram_share_init(&liar, own_port()), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     assert_int_equal(datagram_share_show(&liar, 0, (int[]){memory, ends[0]}), 0);
     close(memory);

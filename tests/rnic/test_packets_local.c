@@ -13,6 +13,7 @@
 #include "host/clock.h"
 #include "link/datagram/udp.h"
 #include "rnic/post.h"
+#include "tests/own_port.h"
 #include "tests/rnic/device.h"
 #include "tests/rnic/packet_qp.h"
 #include "wq/status.h"
@@ -138,7 +139,7 @@ static void child_end(unsigned i, int signal)
 
 static int begin_with(enum rnic_qp_type type)
 {
-    port = (uint16_t)(35000 + getpid() % 2000);
+    port = own_port();
     for (unsigned i = 0; i < CHILDREN; i++) {
         child_begin(i, type);
     }

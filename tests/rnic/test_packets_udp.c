@@ -7,11 +7,12 @@
 #include "host/clock.h"
 #include "link/datagram/udp.h"
 #include "rnic/post.h"
+#include "tests/own_port.h"
 #include "tests/rnic/device.h"
 #include "tests/rnic/packet_qp.h"
 #include "wq/status.h"
 
-enum { PORT = 34791, MTU = 4096, DEPTH = 64, MESSAGE_LEN = 60000, MESSAGE_COUNT = 200 };
+enum { MTU = 4096, DEPTH = 64, MESSAGE_LEN = 60000, MESSAGE_COUNT = 200 };
 enum { CROWD = 64, CROWD_DEPTH = 4, OLD_BUFFER_LEN = 212992 };
 
 static struct device devices[2];
@@ -47,7 +48,7 @@ static instant_ns clock_of_tests(void *ctx)
 static void device_open_udp(struct device *d, uint8_t key)
 {
     const struct datagram_udp_config config = {
-        .port = PORT, .rcvbuf_len = rcvbuf_len, .is_local = is_local};
+        .port = own_port(), .rcvbuf_len = rcvbuf_len, .is_local = is_local};
     struct rnic_parts parts = {
         .config = device_config(),
         .clock = clock_of_tests,

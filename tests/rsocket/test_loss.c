@@ -1,10 +1,9 @@
 // A stream over packets of which some are lost: it goes on.
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/rsocket/pair.h"
+#include "tests/verbs/roce.h"
 
 enum { STREAM_LEN = 640 << 10, PIECE_LEN = 5000 };
 
@@ -51,10 +50,8 @@ static void a_stream_outlives_lost_packets(void **state)
 
 int main(void)
 {
-    char port[8];
-    snprintf(port, sizeof port, "%d", 20000 + (int)getpid() % 20000); // nobody else's
+    roce_port_of_own();
     setenv("WEFT_WIRE", "roce", 1);
-    setenv("WEFT_ROCE_PORT", port, 1);
     setenv("WEFT_FAULT", "loss=25%,seed=1", 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_stream_outlives_lost_packets)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "tests/own_port.h"
 #include "tests/verbs/bench.h"
 
 enum { ROCE_QKEY = 0x11111111, ROCE_GRH_LEN = 40 };
@@ -26,7 +27,7 @@ static inline struct ibv_context *roce_open_patiently(struct ibv_device *device)
 static inline void roce_port_of_own(void)
 {
     char port[8];
-    snprintf(port, sizeof port, "%d", 20000 + (int)getpid() % 20000);
+    snprintf(port, sizeof port, "%u", own_port());
     setenv("WEFT_ROCE_PORT", port, 1);
 }
 
