@@ -16,13 +16,18 @@ struct sockaddr_in loopback_addr(uint16_t port)
     return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = addr};
 }
 
-void listener_open(struct end *listener)
+void bound_open(struct end *bound)
 {
     struct sockaddr_in addr = loopback_addr(0);
-    listener->channel = rdma_create_event_channel();
-    assert_non_null(listener->channel);
-    assert_int_equal(rdma_create_id(listener->channel, &listener->id, listener, RDMA_PS_TCP), 0);
-    assert_int_equal(rdma_bind_addr(listener->id, (struct sockaddr *)&addr), 0);
+    bound->channel = rdma_create_event_channel();
+    assert_non_null(bound->channel);
+    assert_int_equal(rdma_create_id(bound->channel, &bound->id, bound, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(bound->id, (struct sockaddr *)&addr), 0);
+}
+
+void listener_open(struct end *listener)
+{
+    bound_open(listener);
     assert_int_equal(rdma_listen(listener->id, 0), 0);
 }
 

@@ -22,6 +22,7 @@ struct sockaddr_in loopback_addr(uint16_t port);
 
 // A listener on a free port of 127.0.0.1.
 void listener_open(struct end *listener);
+void bound_open(struct end *bound); // to a port at which nobody listens, nor anybody else
 // An id with its route to `port` resolved.
 void active_resolve(struct end *active, uint16_t port);
 // Likewise, and a small QP.

@@ -127,15 +127,14 @@ static void test_a_rejection_flushes_what_was_posted(void **state)
 
 static void test_nobody_listens(void **state)
 {
-    struct end closed, active = {0};
-    listener_open(&closed);
-    uint16_t port = rdma_get_src_port(closed.id);
-    end_close(&closed);
-    active_open(&active, port);
+    struct end bound, active = {0};
+    bound_open(&bound);
+    active_open(&active, rdma_get_src_port(bound.id));
     assert_int_equal(rdma_connect(active.id, NULL), 0);
     assert_int_equal(event_take(active.channel, RDMA_CM_EVENT_REJECTED), -ECONNREFUSED);
     assert_false(event_waits(active.channel));
     end_close(&active);
+    end_close(&bound);
 }
 
 static void test_the_end_is_told_once_on_both_sides(void **state)

@@ -13,6 +13,17 @@ int listener_open(struct sockaddr_in *ret_addr)
     return fd;
 }
 
+int bound_open(struct sockaddr_in *ret_addr)
+{
+    socklen_t len = sizeof *ret_addr;
+    int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+    *ret_addr =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(rbind(fd, (struct sockaddr *)ret_addr, len), 0);
+    assert_int_equal(rgetsockname(fd, (struct sockaddr *)ret_addr, &len), 0);
+    return fd;
+}
+
 void *connect_main(void *ctx)
 {
     struct connecting *c = ctx;

@@ -12,6 +12,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+// How long a test waits for what must come. Only a failing test ever waits so long.
+enum { PATIENCE_MS = 30000 };
+
 struct pair {
     int listener, active, passive;
 };
@@ -24,6 +27,8 @@ struct connecting {
 };
 
 int listener_open(struct sockaddr_in *ret_addr);
+// Has a port, at which nobody listens yet, nor anybody else as long as it is open.
+int bound_open(struct sockaddr_in *ret_addr);
 void *connect_main(void *connecting);
 void *close_main(void *fd);
 

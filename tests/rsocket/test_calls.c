@@ -332,16 +332,16 @@ static void sizes_of_a_connection_stay(void **state)
 static void error_of_a_connection_is_told_once(void **state)
 {
     struct sockaddr_in addr;
-    int listener = listener_open(&addr);
-    rclose(listener); // nobody listens there any more
+    int bound = bound_open(&addr);
     int fd = rsocket(AF_INET, SOCK_STREAM, 0);
     struct pollfd over = {.fd = fd, .events = POLLOUT};
     assert_int_equal(rfcntl(fd, F_SETFL, O_NONBLOCK), 0);
     assert_refused(rconnect(fd, (struct sockaddr *)&addr, sizeof addr), EINPROGRESS);
-    assert_int_equal(rpoll(&over, 1, 20000), 1);
+    assert_int_equal(rpoll(&over, 1, PATIENCE_MS), 1);
     assert_int_equal(option_of(fd, SOL_SOCKET, SO_ERROR), ECONNREFUSED);
     assert_int_equal(option_of(fd, SOL_SOCKET, SO_ERROR), 0);
     rclose(fd);
+    rclose(bound);
 }
 
 /* ---- rselect --------------------------------------------------------------------------------- */
@@ -351,7 +351,8 @@ static void rselect_clears_what_is_not_ready(void **state)
     struct timeval at_once = {0};
     struct pollfd ready = {.fd = p.passive, .events = POLLOUT};
     fd_set readable, writable, exceptional;
-    assert_int_equal(rpoll(&ready, 1, 5000), 1); // who accepts may hear of room a moment later
+    // Who accepts may hear of room a moment later.
+    assert_int_equal(rpoll(&ready, 1, PATIENCE_MS), 1);
     FD_ZERO(&readable);
     FD_SET(p.passive, &readable);
     exceptional = writable = readable;
@@ -372,7 +373,7 @@ static void rselect_clears_what_is_not_ready(void **state)
 static short told(int fd, short asked)
 {
     struct pollfd it = {.fd = fd, .events = asked};
-    assert_int_equal(rpoll(&it, 1, 5000), 1);
+    assert_int_equal(rpoll(&it, 1, PATIENCE_MS), 1);
     return it.revents;
 }
 

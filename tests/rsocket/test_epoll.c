@@ -1,6 +1,8 @@
 // repoll_create and its relatives: what a set tells of sockets and of the kernel's descriptors,
 // when it wakes, and what it refuses.
 #include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,7 +16,7 @@ int repoll_create(int flags);
 int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
 int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
 
-enum { PATIENCE_MS = 5000, SOON_US = 50000 };
+enum { SOON_US = 50000 };
 
 #define assert_refused(call, error)      \
     do {                                 \
@@ -255,12 +257,28 @@ static void who_waits_wakes_for_what_is_watched_since(void **state)
 
 struct waiting {
     int set, result, error;
+    _Atomic pid_t thread; // 0: it has not begun
 };
+
+// In its call: it comes to nothing else that one could sleep in. Who came later than the set is
+// closed would ask for a number that another thread may have by then.
+static bool is_asleep(const struct waiting *w)
+{
+    char path[64], state = ' ';
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)w->thread);
+    FILE *in = fopen(path, "r");
+    if (in != NULL) {
+        assert_int_equal(fscanf(in, "%*d (%*[^)]) %c", &state), 1);
+        fclose(in);
+    }
+    return state == 'S';
+}
 
 static void *wait_main(void *ctx)
 {
     struct waiting *w = ctx;
     struct epoll_event event;
+    w->thread = gettid();
     w->result = repoll_wait(w->set, &event, 1, -1);
     w->error = errno;
     return NULL;
@@ -276,7 +294,11 @@ static void all_who_wait_wake_when_the_set_is_closed(void **state)
         waiting[i] = (struct waiting){.set = fd};
         assert_int_equal(pthread_create(&threads[i], NULL, wait_main, &waiting[i]), 0);
     }
-    usleep(SOON_US);
+    for (unsigned i = 0; i < COUNT; i++) {
+        while (waiting[i].thread == 0 || !is_asleep(&waiting[i])) {
+            sched_yield();
+        }
+    }
     assert_int_equal(rclose(fd), 0);
     for (unsigned i = 0; i < COUNT; i++) {
         pthread_join(threads[i], NULL);

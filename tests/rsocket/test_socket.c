@@ -245,10 +245,10 @@ static void test_connecting_without_waiting(void **state)
     assert_int_equal(rfcntl(active, F_GETFL), O_NONBLOCK);
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
     assert_int_equal(errno, EINPROGRESS);
-    assert_int_equal(rpoll(&fds[0], 1, 5000), 1);
+    assert_int_equal(rpoll(&fds[0], 1, PATIENCE_MS), 1);
     int passive = raccept(listener, NULL, NULL);
     assert_true(passive >= 0);
-    assert_int_equal(rpoll(&fds[1], 1, 5000), 1);
+    assert_int_equal(rpoll(&fds[1], 1, PATIENCE_MS), 1);
     assert_int_equal(fds[1].revents, POLLOUT);
     assert_int_equal(rgetsockopt(active, SOL_SOCKET, SO_ERROR, &error, &len), 0);
     assert_int_equal(error, 0);
@@ -268,7 +268,7 @@ static void test_who_did_not_look_whether_it_is_connected_closes_in_order(void *
     int passive = raccept(listener, NULL, NULL);
     assert_true(passive >= 0);
     // The number is that of its event channel: the system's poll sees the news and takes none.
-    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, 5000), 1);
+    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, PATIENCE_MS), 1);
     assert_int_equal(rclose(active), 0);
     assert_int_equal(rrecv(passive, &octet, 1, 0), 0);
     rclose(passive);
@@ -278,11 +278,11 @@ static void test_who_did_not_look_whether_it_is_connected_closes_in_order(void *
 static void test_nobody_listens(void **state)
 {
     struct sockaddr_in addr;
-    rclose(listener_open(&addr));
-    int active = rsocket(AF_INET, SOCK_STREAM, 0);
+    int bound = bound_open(&addr), active = rsocket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
     assert_int_equal(errno, ECONNREFUSED);
     rclose(active);
+    rclose(bound);
 }
 
 // To wait until it is writable and to connect once more is how many programs ask for the outcome.
@@ -298,9 +298,9 @@ static void test_who_connects_again_hears_what_has_come_of_it(void **state)
     assert_int_equal(errno, EALREADY);
     int passive = raccept(listener, NULL, NULL);
     // The number is that of its event channel, which the system's poll looks at and leaves.
-    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, 5000), 1);
+    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, PATIENCE_MS), 1);
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), 0);
-    assert_int_equal(rpoll(&writable, 1, 5000), 1);
+    assert_int_equal(rpoll(&writable, 1, PATIENCE_MS), 1);
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
     assert_int_equal(errno, EISCONN);
     struct pair p = {listener, active, passive};
@@ -313,26 +313,15 @@ static void test_who_connects_again_after_a_refusal_hears_of_it(void **state)
     int error, active = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     socklen_t len = sizeof error;
     struct pollfd writable = {.fd = active, .events = POLLOUT};
-    rclose(listener_open(&addr));
+    int bound = bound_open(&addr);
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
-    assert_int_equal(rpoll(&writable, 1, 5000), 1);
+    assert_int_equal(rpoll(&writable, 1, PATIENCE_MS), 1);
     assert_int_equal(rgetsockopt(active, SOL_SOCKET, SO_ERROR, &error, &len), 0);
     assert_int_equal(error, ECONNREFUSED);
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
     assert_int_equal(errno, ECONNABORTED); // it was told by the option
     rclose(active);
-}
-
-// Has a port, at which nobody listens yet.
-static int bound_open(struct sockaddr_in *ret_addr)
-{
-    socklen_t len = sizeof *ret_addr;
-    int fd = rsocket(AF_INET, SOCK_STREAM, 0);
-    *ret_addr =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    assert_int_equal(rbind(fd, (struct sockaddr *)ret_addr, len), 0);
-    assert_int_equal(rgetsockname(fd, (struct sockaddr *)ret_addr, &len), 0);
-    return fd;
+    rclose(bound);
 }
 
 // As programs do whose server is not there yet, with one socket.
@@ -352,7 +341,7 @@ static void test_who_was_refused_connects_when_somebody_listens(void **state)
     assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
     assert_int_equal(errno, EINPROGRESS);
     struct pair p = {listener, active, raccept(listener, NULL, NULL)};
-    assert_int_equal(rpoll(&writable, 1, 20000), 1);
+    assert_int_equal(rpoll(&writable, 1, PATIENCE_MS), 1);
     assert_int_equal(rgetpeername(p.passive, (struct sockaddr *)&seen, &len), 0);
     assert_int_equal(seen.sin_port, own.sin_port); // it is bound where it was
     assert_int_equal(rsend(p.active, "at last", 8, 0), 8);
@@ -380,13 +369,13 @@ static void test_there_is_no_peer_before_the_connection(void **state)
     assert_no_peer(active);
     struct pair p = {listener, active, raccept(listener, NULL, NULL)};
     // The number is that of its event channel, which the system's poll looks at and leaves.
-    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, 5000), 1);
+    assert_int_equal(poll(&(struct pollfd){.fd = active, .events = POLLIN}, 1, PATIENCE_MS), 1);
     assert_int_equal(rgetpeername(active, (struct sockaddr *)&peer, &len), 0);
     assert_int_equal(peer.sin_port, addr.sin_port);
     pair_close(&p);
     writable.fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     assert_int_equal(rconnect(writable.fd, (struct sockaddr *)&addr, sizeof addr), -1);
-    assert_int_equal(rpoll(&writable, 1, 5000), 1);
+    assert_int_equal(rpoll(&writable, 1, PATIENCE_MS), 1);
     assert_no_peer(writable.fd);
     rclose(writable.fd);
 }
@@ -421,7 +410,7 @@ static void test_rpoll_wakes_for_data_and_times_out_without(void **state)
     struct pollfd fd = {.fd = p.passive, .events = POLLIN};
     assert_int_equal(rpoll(&fd, 1, 20), 0);
     assert_int_equal(pthread_create(&thread, NULL, send_later, &p.active), 0);
-    assert_int_equal(rpoll(&fd, 1, 5000), 1);
+    assert_int_equal(rpoll(&fd, 1, PATIENCE_MS), 1);
     assert_int_equal(fd.revents, POLLIN);
     pthread_join(thread, NULL);
     assert_int_equal(rrecv(p.passive, &octet, 1, 0), 1);
@@ -446,10 +435,11 @@ static void test_rpoll_knows_normal_data_by_its_other_name(void **state)
     readable = (struct pollfd){.fd = p.passive, .events = POLLRDNORM};
     writable = (struct pollfd){.fd = p.passive, .events = POLLWRNORM};
     assert_int_equal(polled(p.passive, POLLRDNORM | POLLIN), 0);
-    assert_int_equal(rpoll(&writable, 1, 5000), 1); // the active end may not have gone on yet
+    // The active end may not have gone on yet.
+    assert_int_equal(rpoll(&writable, 1, PATIENCE_MS), 1);
     assert_int_equal(writable.revents, POLLWRNORM);
     assert_int_equal(rsend(p.active, "x", 1, 0), 1);
-    assert_int_equal(rpoll(&readable, 1, 5000), 1);
+    assert_int_equal(rpoll(&readable, 1, PATIENCE_MS), 1);
     assert_int_equal(readable.revents, POLLRDNORM);
     assert_int_equal(polled(p.passive, POLLIN), POLLIN);
     pair_close(&p);
@@ -464,7 +454,7 @@ static void test_rpoll_tells_that_the_peer_sends_no_more(void **state)
     assert_int_equal(polled(p.passive, POLLRDHUP), 0);
     assert_int_equal(rsend(p.active, "x", 1, 0), 1);
     assert_int_equal(rshutdown(p.active, SHUT_WR), 0);
-    assert_int_equal(rpoll(&end, 1, 5000), 1);
+    assert_int_equal(rpoll(&end, 1, PATIENCE_MS), 1);
     assert_int_equal(end.revents, POLLRDHUP);
     assert_int_equal(rrecv(p.passive, &octet, 1, 0), 1);
     assert_int_equal(rrecv(p.passive, &octet, 1, 0), 0);
@@ -480,7 +470,7 @@ static void test_rpoll_takes_other_descriptors_too(void **state)
     struct pollfd fds[] = {{.fd = p.passive, .events = POLLIN},
                            {.fd = pipe_fds[0], .events = POLLIN}};
     assert_int_equal(write(pipe_fds[1], "x", 1), 1);
-    assert_int_equal(rpoll(fds, 2, 5000), 1);
+    assert_int_equal(rpoll(fds, 2, PATIENCE_MS), 1);
     assert_int_equal(fds[0].revents, 0);
     assert_int_equal(fds[1].revents, POLLIN);
     close(pipe_fds[0]);
@@ -492,7 +482,7 @@ static void test_rselect(void **state)
 {
     struct pair p;
     fd_set readable, writable;
-    struct timeval timeout = {.tv_sec = 5};
+    struct timeval timeout = {.tv_sec = PATIENCE_MS / 1000};
     pair_open(&p);
     assert_int_equal(rsend(p.active, "x", 1, 0), 1);
     FD_ZERO(&readable);
@@ -623,7 +613,7 @@ static void test_a_size_beyond_the_devices_is_made_to_fit(void **state)
     assert_int_equal(rsetsockopt(c.fd, SOL_RDMA, RDMA_RQSIZE, &wanted, len), 0);
     pthread_create(&thread, NULL, connect_main, &c);
     struct pollfd asked = {.fd = listener, .events = POLLIN};
-    assert_int_equal(rpoll(&asked, 1, 10000), 1);
+    assert_int_equal(rpoll(&asked, 1, PATIENCE_MS), 1);
     int passive = raccept(listener, NULL, NULL);
     pthread_join(thread, NULL);
     assert_int_equal(c.result, 0);
