@@ -16,7 +16,7 @@
 #include "http/door.h"
 #include "http/guests.h"
 
-enum { ANSWER_LEN_MAX = 16 << 10, LARGE_LEN = 8 << 20, TURN_MS = 5, TURNS_MAX = 1000 };
+enum { ANSWER_LEN_MAX = 16 << 10, LARGE_LEN = 8 << 20, TURN_MS = 5, TURNS_MAX = 4000 };
 
 struct stage {
     struct http_door *door;
@@ -155,7 +155,7 @@ static int ask_once(struct stage *stage, const char *request)
 
 static bool ends(struct stage *stage, int fd)
 {
-    for (unsigned i = 0; i < 100 && !is_ended(fd); i++) {
+    for (unsigned i = 0; i < TURNS_MAX && !is_ended(fd); i++) {
         turn(stage);
     }
     return is_ended(fd);
@@ -261,7 +261,7 @@ static void who_asks_before_it_is_ready_waits(void **state)
     const int fd = client_from(stage, "127.0.0.1");
     stage->is_not_ready = true;
     say(fd, "GET /number HTTP/1.1\r\n" HOST "\r\n");
-    for (unsigned i = 0; i < 100 && !http_door_has_waiting(stage->door); i++) {
+    for (unsigned i = 0; i < TURNS_MAX && !http_door_has_waiting(stage->door); i++) {
         turn(stage);
     }
     assert_true(http_door_has_waiting(stage->door));
@@ -280,7 +280,7 @@ static void who_waits_at_the_end_is_let_go(void **state)
     const int fd = client_from(stage, "127.0.0.1");
     stage->is_not_ready = true;
     say(fd, "GET /number HTTP/1.1\r\n" HOST "\r\n");
-    for (unsigned i = 0; i < 100 && !http_door_has_waiting(stage->door); i++) {
+    for (unsigned i = 0; i < TURNS_MAX && !http_door_has_waiting(stage->door); i++) {
         turn(stage);
     }
     http_door_close(stage->door);
