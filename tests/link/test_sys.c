@@ -27,6 +27,9 @@
 
 enum { NO_FD = 1 << 20, OF_THE_PROGRAM = 4711 };
 
+// A busy host may make a short wait one of seconds.
+#define PATIENCE_NS (60 * NS_PER_S)
+
 static char folder[64];
 
 static int begin(void **state)
@@ -221,7 +224,7 @@ static void events_are_waited_for(void **state)
     assert_int_equal(sys_epoll_wait(epoll, &got, 1, 0), 0);
     instant_ns before = clock_now();
     assert_int_equal(sys_epoll_wait(epoll, &got, 1, 3 * NS_PER_MS), 0);
-    assert_in_range(clock_now() - before, 3 * NS_PER_MS, 10 * NS_PER_S);
+    assert_in_range(clock_now() - before, 3 * NS_PER_MS, PATIENCE_NS);
     sys_close_fds((const int[]){events, epoll}, 2);
 }
 
@@ -232,16 +235,16 @@ static void waits_and_naps_last_as_long_as_they_say(void **state)
     assert_int_equal(sys_fcntl(fds[0], F_GETFD, 0), FD_CLOEXEC);
     instant_ns before = clock_now();
     assert_false(sys_wait_in(fds[0], 3 * NS_PER_MS));
-    assert_in_range(clock_now() - before, 3 * NS_PER_MS, NS_PER_S);
+    assert_in_range(clock_now() - before, 3 * NS_PER_MS, PATIENCE_NS);
     duration_ns all_ns = 3 * NS_PER_MS;
     assert_false(sys_wait_in_left(fds[0], &all_ns));
     assert_int_equal(all_ns, 0);
     before = clock_now();
     sys_nap(3 * NS_PER_MS);
-    assert_in_range(clock_now() - before, 3 * NS_PER_MS, NS_PER_S);
+    assert_in_range(clock_now() - before, 3 * NS_PER_MS, PATIENCE_NS);
     before = clock_now();
     sys_nap(NS_PER_S + NS_PER_MS);
-    assert_in_range(clock_now() - before, NS_PER_S + NS_PER_MS, 2 * NS_PER_S);
+    assert_in_range(clock_now() - before, NS_PER_S + NS_PER_MS, PATIENCE_NS);
     assert_int_equal(sys_write(fds[1], "x", 1), 1);
     assert_true(sys_wait_in(fds[0], 0));
     duration_ns left_ns = NS_PER_S;
