@@ -3,6 +3,9 @@
 
 #include "tests/rnic/device.h"
 
+// A second: on a busy host the peer may have no processor for as long.
+enum { PACKET_QP_TIMEOUT = 18 };
+
 static inline struct in6_addr loopback(void)
 {
     return (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
@@ -41,7 +44,7 @@ static inline void packet_qp_connect(struct rnic_qp *qp, uint32_t peer, uint32_t
                                              QP_CHANGE_RETRY_COUNT | QP_CHANGE_RNR_RETRY_COUNT |
                                              QP_CHANGE_SQ_PSN | QP_CHANGE_MAX_RD_ATOMIC,
                                      .state = QP_RTS,
-                                     .timeout = 14,
+                                     .timeout = PACKET_QP_TIMEOUT,
                                      .retry_count = 7,
                                      .rnr_retry_count = 7};
     assert_int_equal(rnic_qp_change(qp, &to_init), 0);

@@ -245,6 +245,7 @@ static void child_stop(unsigned i)
     assert_int_equal(waitpid(children[i].process, NULL, WUNTRACED), children[i].process);
 }
 
+// All that goes to the other is done before who waits for the one that is stopped gives it up.
 static void process_that_is_stopped_holds_up_no_other(void **state)
 {
     write_many(0, 20);
@@ -253,7 +254,6 @@ static void process_that_is_stopped_holds_up_no_other(void **state)
     for (unsigned n = 0; n < DEPTH; n++) {
         post_write(0);
     }
-    const instant_ns begun_ns = host_clock(NULL);
     unsigned done[2] = {0};
     for (unsigned n = 0; n < 100; n++) {
         post_write(1);
@@ -261,7 +261,6 @@ static void process_that_is_stopped_holds_up_no_other(void **state)
             done[any_done()]++; // before it stopped, too
         }
     }
-    assert_true(host_clock(NULL) - begun_ns < 5 * NS_PER_S);
     assert_true(done[0] < DEPTH);
     kill(children[0].process, SIGCONT);
     for (; done[0] < DEPTH; done[0]++) {
@@ -275,6 +274,8 @@ static void process_that_is_killed_ends_its_own_connection_alone(void **state)
     write_many(0, 20);
     write_many(1, 20);
     child_stop(0);
+    const struct qp_change soon = {.mask = QP_CHANGE_TIMEOUT, .timeout = 14};
+    assert_int_equal(rnic_qp_change(qps[0], &soon), 0);
     for (unsigned n = 0; n < 16; n++) {
         post_write(0);
     }
