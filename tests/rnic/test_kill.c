@@ -110,6 +110,9 @@ static void be_victim(int fd)
     assert_int_equal(write(fd, &told, sizeof told), sizeof told);
     end_init(&passive, &device);
     post_receives(&passive);
+    while (!end_has_event(&listener)) { // its turn comes when those before it have been killed
+        pause_ms(1);
+    }
     end_take_request(&passive, &listener);
     end_accept(&passive);
     struct cqe first = device_poll(&device);
