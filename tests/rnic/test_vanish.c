@@ -16,7 +16,14 @@
 #include "rnic/ep/ep.h"
 #include "tests/rnic/device.h"
 
-enum { IDLE_COUNT = 50, PEER_PORT = 4791, STORE_LEN = 4096, SEND_LEN = 1024 };
+enum {
+    IDLE_COUNT = 50,
+    IDLE_US_MAX = 5000,
+    SECONDS_MAX = 10,
+    PEER_PORT = 4791,
+    STORE_LEN = 4096,
+    SEND_LEN = 1024
+};
 
 // Without it the kernel would go on for a quarter of an hour, and the test lose its patience.
 #define PEER_TIMEOUT_NS (2 * NS_PER_S)
@@ -31,6 +38,15 @@ static uint64_t cpu_us(void)
            (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
+static uint64_t cpu_us_of_a_second(void)
+{
+    const uint64_t before = cpu_us();
+    pause_ms(1000);
+    return cpu_us() - before;
+}
+
+// On a busy host the threads may come to what is left to do after the connections were made in the
+// first of these seconds only.
 static void test_idle_connections_use_no_cpu_time(void **state)
 {
     static struct end actives[IDLE_COUNT], passives[IDLE_COUNT];
@@ -46,13 +62,13 @@ static void test_idle_connections_use_no_cpu_time(void **state)
         ends_connect(&actives[i], &passives[i], &listener, &addr);
         end_post_recv(&passives[i], i, 0, 64);
     }
-    pause_ms(100);
-    uint64_t before = cpu_us();
-    pause_ms(1000);
-    uint64_t used = cpu_us() - before;
+    uint64_t used = IDLE_US_MAX;
+    for (unsigned i = 0; i < SECONDS_MAX && used >= IDLE_US_MAX; i++) {
+        used = cpu_us_of_a_second();
+    }
     print_message("%u idle connections: %u us of CPU time in a second\n", IDLE_COUNT,
                   (unsigned)used);
-    assert_true(used < 5000);
+    assert_true(used < IDLE_US_MAX);
     for (unsigned i = 0; i < IDLE_COUNT; i++) {
         end_fini(&actives[i]);
         end_fini(&passives[i]);
