@@ -217,6 +217,10 @@ TREES = [
      {'survived', 'equivalent'}, {'met 1'}, CODE, '--seconds', '3'),
 ]
 
+# A test that says when it begins and when it ends, and takes long; the code of another sample.
+LONG = '(system("echo >>began"), sleep(20), system("echo >>ended"), is_over(4))'
+MESON_LONG = MESON.replace("'base/a.c'", "'base/a.c', 'mem/b.c'")
+
 # Files that change behind a run of a test that kills some: how many mutants are judged again.
 AGAIN = [
     ('what was judged holds when other files change',
@@ -320,6 +324,20 @@ def script_wrong():
     return '' if found == ({'killed', 'equivalent'}, {'base/s: sees'}) else f'found {found}'
 
 
+def long_wrong():
+    """What is wrong with how often a test runs that is too long, over two samples, or ''."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        root = pathlib.Path(folder)
+        write(root, {'mem/b.c': UNUSED})
+        words = ('--seconds', '8', '--reach-seconds', '8')
+        judge_tree(root, {'base': LONG, 'mem': 'is_over(4)'}, CODE, *words, meson=MESON_LONG)
+        mutants(root, '--rooms', 'mem', *words)
+        build = root / 'build-mutants/chosen/src/build'
+        lines = {path.name: len(path.read_text()) for path in build.glob('*ed')}
+        lines['began'] = len((build / 'began').read_text())
+    return '' if lines == {'began': 1} else f'found {lines}'
+
+
 def one_file_wrong():
     """What is wrong with the verdicts on one file before tests of a build that is there, or ''."""
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
@@ -385,6 +403,7 @@ def results():
         yield name, '' if found == (verdicts, killers) else f'found {found}'
     yield 'a script is met case by case', script_wrong()
     yield 'one file meets programs of a build that is there', one_file_wrong()
+    yield 'a test that is too long runs once, and not to its end', long_wrong()
     for name, changed, expected in AGAIN:
         count = judged_anew(changed)
         yield name, '' if count == expected else f'{count} of them are'

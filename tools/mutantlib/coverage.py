@@ -192,7 +192,9 @@ class Coverage:
         kept = json.loads(self.path.read_text()) if self.path.is_file() and not is_fresh else {}
         unknown = set(self.digests) - set(kept.get('files', []))
         if len(unknown) > len(self.digests) / 4:  # it was another sample
-            kept = {'files': {}, 'stray': {}, 'tests': {}}
+            kept = {'files': {}, 'stray': {}, 'tests': {
+                name: record for name, record in kept.get('tests', {}).items()
+                if record['how'] == 'time'}}
         self.records = {name: record for name, record in kept['tests'].items()
                         if record['how'] != 'failed' or kept['files'] == self.digests}
         for record in self.records.values():
@@ -235,10 +237,12 @@ class Coverage:
 
     def measure(self, tests, runner, limit_s):
         """Runs each once, one that fails twice; the tree is unmutated and built."""
-        failed = self._measure(tests, runner, limit_s)
-        for test in self._measure(failed, runner, limit_s):
-            self.keep(test, 0, 'failed', None)
-        self.save()
+        try:
+            failed = self._measure(tests, runner, limit_s)
+            for test in self._measure(failed, runner, limit_s):
+                self.keep(test, 0, 'failed', None)
+        finally:
+            self.save()  # an end that comes now is no reason to run them again
 
     def _measure(self, tests, runner, limit_s):
         """Returns those that failed."""

@@ -36,6 +36,7 @@ class Test:
         self.build = build
         self.program = program  # the target to build; None: everything that is no test
         self.seconds = None     # how long it takes unmutated; None: not known
+        self.is_long = False    # too long for a quick one; how long is not known
         self.seen = None        # the probes that it passes, as bits; None: not known
         self.kills = 0
         self.mutants = 0        # that it met

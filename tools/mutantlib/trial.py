@@ -157,7 +157,7 @@ class Trial:
         is_stray = mask is not None and mask & self.coverage.stray
         return best_first([test for test in group
                            if test.seconds is not None and test.name not in self.left_out and
-                           (test.seconds > self.seconds_max) == is_slow and
+                           (is_slow or test.seconds <= self.seconds_max) and
                            (test.seen is None or executes(test, mask) or
                             (is_stray and not test.program))], mutant)
 
@@ -169,32 +169,37 @@ class Trial:
 
     # --- unmutated
 
-    def measure(self, tests):
-        """What they execute and how long they take; left out are those that say nothing here."""
+    def measure(self, tests, is_slow):
+        """What they execute and how long they take; left out are those that say nothing here. What
+        is too long for a quick test is known by that, once, until a mutant needs slow ones."""
+        limit_s = self.reach_max if is_slow else self.seconds_max
         with self.lock:
-            fresh = [test for test in tests if self.is_fresh(test)]
-            unknown = [test for test in fresh if not self.is_known(test)]
+            fresh = [test for test in tests if self.is_fresh(test, is_slow)]
+            unknown = [test for test in fresh if not self.is_known(test, limit_s)]
             if unknown:
                 self.say(f'running {len(unknown)} tests of {unknown[0].folder}… unmutated')
                 self.make_unmutated(unknown)
-                self.coverage.measure(unknown, self.runner, self.reach_max)
+                self.coverage.measure(unknown, self.runner, limit_s)
             for test in fresh:
                 record = self.coverage.record(test)
                 if record['how'] == 'passed' and record['seconds'] <= self.reach_max:
                     test.seen = self.coverage.seen_by(test)
                     test.seconds = record['seconds']
+                elif record['how'] == 'time' and record['seconds'] < self.reach_max:
+                    test.is_long = True
                 else:
                     self.left_out[test.name] = {'skipped': 'skips here', 'failed': 'fails unmutated'
                                                 }.get(record['how'], f'takes > {self.reach_max} s')
 
-    def is_fresh(self, test):
-        """Whether it was not looked at yet by this run."""
-        return test.seconds is None and test.name not in self.left_out
+    def is_fresh(self, test, is_slow):
+        """Whether this run needs to look at it yet."""
+        return (test.seconds is None and test.name not in self.left_out
+                and (is_slow or not test.is_long))
 
-    def is_known(self, test):
-        """Whether an earlier run did."""
+    def is_known(self, test, limit_s):
+        """Whether an earlier look tells what this one would."""
         record = self.coverage.record(test)
-        return record and (record['how'] != 'time' or record['seconds'] >= self.reach_max)
+        return record and (record['how'] != 'time' or record['seconds'] >= limit_s)
 
     def make_unmutated(self, tests):
         """What was built alone for a mutant is put back."""
@@ -275,12 +280,13 @@ class Trial:
         """Lists of tests that it is to meet: first those that are known, then a few at a time those
         that are not, which run unmutated before, so that who dies early costs no more of these."""
         for group in self.groups(mutant.room, has_scripts):
-            self.measure([test for test in group if self.is_fresh(test) and self.is_known(test)])
-            unknown = in_turn([test for test in group if self.is_fresh(test)])
+            limit_s = self.reach_max if is_slow else self.seconds_max
+            self.measure([test for test in group if self.is_known(test, limit_s)], is_slow)
+            unknown = in_turn([test for test in group if self.is_fresh(test, is_slow)])
             for some in [group] + [unknown[at:at + UNKNOWN_BATCH]
                                    for at in range(0, len(unknown), UNKNOWN_BATCH)]:
                 if some is not group:
-                    self.measure(some)
+                    self.measure(some, is_slow)
                 if self.runner.mutants_max == 1 or not self.chosen.has(mutant):
                     self.chosen.choose(mutant)
                 tests = [test for test in self.reaching(some, mutant, mask, is_slow)
