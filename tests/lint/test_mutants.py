@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 
@@ -338,6 +339,29 @@ def long_wrong():
     return '' if lines == {'began': 1} else f'found {lines}'
 
 
+def ended_wrong():
+    """What is wrong with what is said when somebody ends a look at one file, or ''."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        root = pathlib.Path(folder)
+        write(root, {'base/a.c': CODE, 'meson.build': MESON,
+                     'meson_options.txt': "option('tests', type: 'feature')\n",
+                     'tests/base/test_a.c': TEST % '(system("echo >>began"), sleep(2), true)',
+                     'tests/mem/test_a.c': TEST % 'true'})
+        build = root / 'build'
+        subprocess.run(['meson', 'setup', build, root], capture_output=True, check=True)
+        look = subprocess.Popen([MUTANTS, '--root', root, '--file', 'base/a.c', '--by', 'base/a'],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not (build / 'began').exists() and look.poll() is None:
+            time.sleep(0.01)
+        while look.poll() is None:
+            look.terminate()  # as `timeout` does: a process, then its group
+            time.sleep(0.002)
+        _, said = look.communicate()
+        left = [path.name for path in build.iterdir() if 'mutants' in path.name]
+    is_right = look.returncode == 143 and 'Traceback' not in said and not left
+    return '' if is_right else f'{look.returncode}: {said}left: {left}'
+
+
 def one_file_wrong():
     """What is wrong with the verdicts on one file before tests of a build that is there, or ''."""
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
@@ -404,6 +428,7 @@ def results():
     yield 'a script is met case by case', script_wrong()
     yield 'one file meets programs of a build that is there', one_file_wrong()
     yield 'a test that is too long runs once, and not to its end', long_wrong()
+    yield 'who ends a look at one file, by two signals, is answered by no traceback', ended_wrong()
     for name, changed, expected in AGAIN:
         count = judged_anew(changed)
         yield name, '' if count == expected else f'{count} of them are'

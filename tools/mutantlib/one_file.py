@@ -250,7 +250,8 @@ def environment_of(meeting):
 def judge(root, build, path, names, seed, jobs, say):
     """The report on a file's mutants before these tests."""
     one = OneFile(root, build, path, seed, jobs, say)
-    for name in names:
-        say(f'{path} before {name}')
-        one.meet(name)
-    return one.report()
+    with one.build.scratch:
+        for name in names:
+            say(f'{path} before {name}')
+            one.meet(name)
+        return one.report()
