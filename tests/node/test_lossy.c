@@ -70,14 +70,21 @@ static void null_is_zeroes_of_any_size(void **state)
     assert_int_equal(profile.block_size, 512);
     assert_int_equal(profile.alignment, 1);
     assert_int_equal(profile.transfer_max, NODE_TRANSFER_MAX);
-    assert_true(profile.range_max >= 3 << 20);
-    assert_true(profile.depth > 1);
+    assert_int_equal(profile.preferred, 4096);
+    assert_true(profile.range_max == 1ULL << 40);
+    assert_int_equal(profile.depth, 512);
+    assert_int_equal(profile.abilities, VOLUME_CAN_WRITE | VOLUME_CAN_FUA | VOLUME_CAN_TRIM |
+                                            VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_ZERO_FAST |
+                                            VOLUME_CAN_EXTENTS);
+    assert_string_equal(profile.model, "null");
     assert_string_equal(profile.origin, "null:3145728");
     assert_string_equal(profile.driver, "null");
     memset(data, 1, sizeof data);
     assert_int_equal(submit(0, NODE_WRITE)->completion, NODE_OK);
     assert_int_equal(data[0], 1);
+    commands[0].detail = 7;
     assert_int_equal(submit(0, NODE_READ)->completion, NODE_OK);
+    assert_int_equal(commands[0].detail, 0);
     assert_int_equal(data[0], 0);
     assert_int_equal(data[LEN - 1], 0);
     assert_int_equal(submit(0, NODE_EXTENTS)->answer_len, sizeof extent);
@@ -86,8 +93,20 @@ static void null_is_zeroes_of_any_size(void **state)
     assert_int_equal(extent.flags, NODE_EXTENT_HOLE | NODE_EXTENT_ZERO);
     assert_int_equal(ended, 3);
     assert_int_equal(ddm->driver->poll_fd(ddm), -1);
+    ddm->driver->poll(ddm, now);
+    ddm->driver->drain(ddm);
+    assert_int_equal(ended, 3);
+    assert_ptr_equal(ddm->host.clock, clock_of_test);
+    const struct ddm_driver *null = ddm->driver;
     ddm_close(ddm);
     assert_int_equal(open_uri("null:much"), -EINVAL);
+    assert_int_equal(null->version, DDM_VERSION);
+    assert_int_equal(null->self_size, sizeof *null);
+    assert_string_equal(null->summary, "reads zeroes, drops what is written");
+    assert_string_equal(null->object, "SIZE");
+    assert_string_equal(null->fence, "there is no I/O");
+    assert_null(null->calls[0]); // it is kept to what every RTA needs
+    assert_null(null->format);
 }
 
 /* ---- lose ------------------------------------------------------------------------------------ */
