@@ -99,6 +99,187 @@ static void who_preempts_takes_over_and_the_others_are_told(void **state)
     assert_int_equal(book.type, EXCLUSIVE_ACCESS);
 }
 
+// The registrants with their keys, in order, and what is held.
+static const char *looks(const struct reservation *book)
+{
+    static char text[TEXT_MAX];
+    text[0] = '\0';
+    for (unsigned i = 0; i < book->registrant_count; i++) {
+        text_append(text, sizeof text, "%s:%u ", book->registrants[i].name,
+                    (unsigned)book->registrants[i].key);
+    }
+    text_append(text, sizeof text, "| %s %u", book->holder, book->type);
+    return text;
+}
+
+#define THIRD  "third"
+#define FOURTH "fourth" // is not registered
+#define ALL    "holder:1 registrant:2 third:3 "
+
+static const struct {
+    unsigned type; // held before by the holder
+    const char *name;
+    struct reservation_wish wish;
+    unsigned generations;
+    const char *told, *looks;
+} acts[] = {
+    // Registering: a key comes, changes and goes, and what its owner holds with it.
+    {1, FOURTH, {.action = RESERVATION_REGISTER, .new_key = 4}, 1, "", ALL "fourth:4 | holder 1"},
+    {1,
+     FOURTH,
+     {.action = RESERVATION_REGISTER_ANY, .key = 9, .new_key = 4},
+     1,
+     "",
+     ALL "fourth:4 | holder 1"},
+    {1, FOURTH, {.action = RESERVATION_REGISTER}, 0, "", ALL "| holder 1"},
+    {1,
+     HOLDER,
+     {.action = RESERVATION_REGISTER, .key = 1, .new_key = 7},
+     1,
+     "",
+     "holder:7 registrant:2 third:3 | holder 1"},
+    {1,
+     HOLDER,
+     {.action = RESERVATION_REGISTER_ANY, .key = 9, .new_key = 7},
+     1,
+     "",
+     "holder:7 registrant:2 third:3 | holder 1"},
+    {1,
+     REGISTRANT,
+     {.action = RESERVATION_REGISTER, .key = 2},
+     1,
+     "",
+     "holder:1 third:3 | holder 1"},
+    {1, HOLDER, {.action = RESERVATION_REGISTER, .key = 1}, 1, "", "third:3 registrant:2 |  0"},
+    {3,
+     HOLDER,
+     {.action = RESERVATION_REGISTER, .key = 1},
+     1,
+     "third released, registrant released, ",
+     "third:3 registrant:2 |  0"},
+    {5,
+     HOLDER,
+     {.action = RESERVATION_REGISTER, .key = 1},
+     1,
+     "",
+     "third:3 registrant:2 | holder 5"},
+    // Acquiring and releasing.
+    {0,
+     REGISTRANT,
+     {.action = RESERVATION_ACQUIRE, .key = 2, .type = 2},
+     0,
+     "",
+     ALL "| registrant 2"},
+    {1, HOLDER, {.action = RESERVATION_ACQUIRE, .key = 1, .type = 1}, 0, "", ALL "| holder 1"},
+    {1, HOLDER, {.action = RESERVATION_RELEASE, .key = 1, .type = 1}, 0, "", ALL "|  0"},
+    {3,
+     HOLDER,
+     {.action = RESERVATION_RELEASE, .key = 1, .type = 3},
+     0,
+     "registrant released, third released, ",
+     ALL "|  0"},
+    {5,
+     REGISTRANT,
+     {.action = RESERVATION_RELEASE, .key = 2, .type = 5},
+     0,
+     "holder released, third released, ",
+     ALL "|  0"},
+    {1, REGISTRANT, {.action = RESERVATION_RELEASE, .key = 2, .type = 1}, 0, "", ALL "| holder 1"},
+    {1,
+     HOLDER,
+     {.action = RESERVATION_CLEAR, .key = 1},
+     1,
+     "registrant cleared, third cleared, ",
+     "|  0"},
+    {1,
+     REGISTRANT,
+     {.action = RESERVATION_CLEAR, .key = 2},
+     1,
+     "holder cleared, third cleared, ",
+     "|  0"},
+    // Preempting: the holder, somebody else, all, and with one's own key.
+    {1,
+     REGISTRANT,
+     {.action = RESERVATION_PREEMPT, .key = 2, .new_key = 1, .type = 3},
+     1,
+     "holder gone, third released, ",
+     "registrant:2 third:3 | registrant 3"},
+    {1,
+     REGISTRANT,
+     {.action = RESERVATION_PREEMPT, .key = 2, .new_key = 1, .type = 1},
+     1,
+     "holder gone, ",
+     "registrant:2 third:3 | registrant 1"},
+    {1,
+     REGISTRANT,
+     {.action = RESERVATION_PREEMPT_AND_ABORT, .key = 2, .new_key = 1, .type = 1},
+     1,
+     "holder gone, holder aborted, ",
+     "registrant:2 third:3 | registrant 1"},
+    {1,
+     REGISTRANT,
+     {.action = RESERVATION_PREEMPT, .key = 2, .new_key = 3},
+     1,
+     "third gone, ",
+     "holder:1 registrant:2 | holder 1"},
+    {0,
+     REGISTRANT,
+     {.action = RESERVATION_PREEMPT, .key = 2, .new_key = 1},
+     1,
+     "holder gone, ",
+     "registrant:2 third:3 |  0"},
+    {5,
+     REGISTRANT,
+     {.action = RESERVATION_PREEMPT, .key = 2, .type = 5},
+     1,
+     "holder gone, third gone, ",
+     "registrant:2 | registrant 5"},
+    {5,
+     REGISTRANT,
+     {.action = RESERVATION_PREEMPT, .key = 2, .new_key = 3, .type = 5},
+     1,
+     "third gone, ",
+     "holder:1 registrant:2 | holder 5"},
+    {1,
+     HOLDER,
+     {.action = RESERVATION_PREEMPT, .key = 1, .new_key = 1, .type = 3},
+     1,
+     "registrant released, third released, ",
+     ALL "| holder 3"},
+    {1,
+     REGISTRANT,
+     {.action = RESERVATION_PREEMPT, .key = 2, .new_key = 2, .type = 3},
+     1,
+     "",
+     ALL "| holder 1"},
+};
+
+static void each_action_changes_what_it_is_to(void **state)
+{
+    for (unsigned i = 0; i < sizeof acts / sizeof acts[0]; i++) {
+        struct reservation book = reserved(WRITE_EXCLUSIVE);
+        enrol(&book, THIRD, 3);
+        book.type = (uint8_t)acts[i].type;
+        book.holder[0] = acts[i].type == 0 ? '\0' : book.holder[0];
+        uint32_t generation = book.generation;
+        assert_int_equal(ask(&book, acts[i].name, acts[i].wish), RESERVATION_DONE);
+        assert_string_equal(told, acts[i].told);
+        assert_string_equal(looks(&book), acts[i].looks);
+        assert_int_equal(book.generation - generation, acts[i].generations);
+    }
+}
+
+static void what_all_hold_ends_with_the_last(void **state)
+{
+    struct reservation book = reserved(EXCLUSIVE_ACCESS_ALL);
+    struct reservation_wish go = {.action = RESERVATION_REGISTER, .key = 1};
+    assert_int_equal(ask(&book, HOLDER, go), RESERVATION_DONE);
+    assert_int_equal(book.type, EXCLUSIVE_ACCESS_ALL);
+    go.key = 2;
+    assert_int_equal(ask(&book, REGISTRANT, go), RESERVATION_DONE);
+    assert_string_equal(looks(&book), "|  0");
+}
+
 static void what_is_wrong_changes_nothing(void **state)
 {
     static const struct {
@@ -110,7 +291,10 @@ static void what_is_wrong_changes_nothing(void **state)
         {{.action = RESERVATION_ACQUIRE, .key = 1, .type = 2}, RESERVATION_CONFLICT},
         {{.action = RESERVATION_ACQUIRE, .key = 1, .type = 7}, RESERVATION_BAD_TYPE},
         {{.action = RESERVATION_RELEASE, .key = 1, .type = 2}, RESERVATION_OTHER_TYPE},
+        {{.action = RESERVATION_RELEASE, .key = 9, .type = 1}, RESERVATION_CONFLICT},
         {{.action = RESERVATION_CLEAR, .key = 2}, RESERVATION_CONFLICT},
+        {{.action = RESERVATION_PREEMPT, .key = 9, .new_key = 2}, RESERVATION_CONFLICT},
+        {{.action = RESERVATION_PREEMPT_AND_ABORT, .key = 9, .new_key = 2}, RESERVATION_CONFLICT},
         {{.action = RESERVATION_PREEMPT, .key = 1, .type = 1}, RESERVATION_BAD_KEY},
         {{.action = RESERVATION_PREEMPT, .key = 1, .new_key = 9}, RESERVATION_CONFLICT},
         {{.action = RESERVATION_PREEMPT, .key = 1, .new_key = 1, .type = 0}, RESERVATION_BAD_TYPE},
@@ -456,6 +640,8 @@ int main(void)
         cmocka_unit_test(each_type_lets_in_whom_it_is_for),
         cmocka_unit_test(who_has_no_name_is_no_registrant),
         cmocka_unit_test(who_preempts_takes_over_and_the_others_are_told),
+        cmocka_unit_test(each_action_changes_what_it_is_to),
+        cmocka_unit_test(what_all_hold_ends_with_the_last),
         cmocka_unit_test(what_is_wrong_changes_nothing),
         cmocka_unit_test(registrants_are_so_many_at_most),
         cmocka_unit_test(what_cannot_be_stored_is_not_promised),
