@@ -370,7 +370,8 @@ def one_file_wrong():
                      'meson_options.txt': "option('tests', type: 'feature')\n",
                      'tests/base/test_a.c': TEST % 'is_over(4)',
                      'tests/mem/test_a.c': TEST % '!is_over(3) && !is_over(-8)'})
-        subprocess.run(['meson', 'setup', root / 'build', root], capture_output=True, check=True)
+        subprocess.run(['meson', 'setup', root / 'build', root, '-Db_lto=true'],
+                       capture_output=True, check=True)
         weak, strong = (mutants(root, '--file', 'base/a.c', '--by', by)
                         for by in ('base/test_a', 'base/a,mem/a'))
         left = [path.name for path in (root / 'build').iterdir() if 'mutants' in path.name]

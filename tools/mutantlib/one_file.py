@@ -87,7 +87,8 @@ class Build:
 
     def compile(self, command, text, name, *more):
         """The object of a file's command, if the file had this text: read from no file, whose name
-        would stand in the object."""
+        would stand in the object. Nothing is left for the linker to optimise: such objects hold
+        words by chance, so none is like another."""
         made = self.folder / f'{name}.o'
         words = []
         for word in command[:command.index('-c')]:
@@ -97,8 +98,8 @@ class Build:
                 words[-1:] = []
             elif word != '-MD':
                 words.append(word)
-        result = subprocess.run([*words, '-Wno-error', *more, '-o', made, '-c', '-x', 'c', '-'],
-                                cwd=self.path, input=text, capture_output=True, text=True,
+        words += ['-Wno-error', '-fno-lto', *more, '-o', made, '-c', '-x', 'c', '-']
+        result = subprocess.run(words, cwd=self.path, input=text, capture_output=True, text=True,
                                 errors='replace')
         if result.returncode != 0:
             raise Refused(result.stderr)
