@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -34,6 +35,62 @@ static void every_operation_has_a_row(void **state)
         assert_int_equal(node_operation_facts(i)->flags & ~NODE_FLAG_ALL, 0);
     }
     assert_null(node_operation_facts(NODE_OPERATION_COUNT));
+}
+
+static void every_operation_is_what_the_protocols_have_it_for(void **state)
+{
+    static const struct {
+        unsigned operation;
+        const char *name, *facts; // Range, to the Client, to the Device, changes, Compares
+        unsigned flags;
+    } rows[] = {
+        {NODE_READ, "read", "rc", 0},
+        {NODE_WRITE, "write", "rdw", NODE_FUA},
+        {NODE_FLUSH, "flush", "", 0},
+        {NODE_TRIM, "trim", "rw", NODE_FUA},
+        {NODE_WRITE_ZEROES, "write zeroes", "rw", NODE_FUA | NODE_NO_HOLE | NODE_FAST_ONLY},
+        {NODE_EXTENTS, "extents", "rc", 0},
+        {NODE_PROFILE, "profile", "c", 0},
+        {NODE_COMPARE, "compare", "rdm", 0},
+        {NODE_COMPARE_AND_WRITE, "compare and write", "rdwm", NODE_FUA},
+    };
+    assert_int_equal(sizeof rows / sizeof rows[0], NODE_OPERATION_COUNT);
+    for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
+        const struct node_operation_facts *f = node_operation_facts(rows[i].operation);
+        char facts[8];
+        snprintf(facts, sizeof facts, "%s%s%s%s%s", f->has_range ? "r" : "",
+                 f->moves_to_client ? "c" : "", f->moves_to_device ? "d" : "",
+                 f->changes ? "w" : "", f->compares ? "m" : "");
+        assert_string_equal(f->name, rows[i].name);
+        assert_string_equal(facts, rows[i].facts);
+        assert_int_equal(f->flags, rows[i].flags);
+    }
+}
+
+static void every_outcome_is_called_what_it_is(void **state)
+{
+    static const struct {
+        unsigned outcome;
+        const char *name;
+    } rows[] = {{NODE_OK, "ok"},
+                {NODE_RETRY, "retry"},
+                {NODE_MALFORMED, "malformed"},
+                {NODE_RANGE, "range"},
+                {NODE_UNSUPPORTED, "unsupported"},
+                {NODE_READ_ONLY, "read only"},
+                {NODE_NO_SPACE, "no space"},
+                {NODE_MEDIA, "media"},
+                {NODE_TRANSFER, "transfer"},
+                {NODE_TIMED_OUT, "timed out"},
+                {NODE_NO_VOLUME, "no volume"},
+                {NODE_INTERNAL, "internal"},
+                {NODE_RESERVED, "reserved"},
+                {NODE_MISCOMPARE, "miscompare"},
+                {NODE_STANDBY, "standby"}};
+    assert_int_equal(sizeof rows / sizeof rows[0], NODE_COMPLETION_COUNT);
+    for (unsigned i = 0; i < NODE_COMPLETION_COUNT; i++) {
+        assert_string_equal(node_completion_name(rows[i].outcome), rows[i].name);
+    }
 }
 
 static void every_outcome_has_a_name(void **state)
@@ -71,23 +128,113 @@ static void a_sane_profile_is_believed(void **state)
     assert_true(volume_profile_is_sane(&profile));
 }
 
-static void an_impossible_profile_is_not(void **state)
+// Each bound of a profile, at it and one beyond.
+static void a_profile_is_possible_up_to_its_bounds(void **state)
 {
-    struct volume_profile p[8];
-    for (size_t i = 0; i < 8; i++) {
-        p[i] = sane_profile();
+    enum { SIZE, ABILITIES, BLOCK, ALIGNMENT, PREFERRED, TRANSFER, RANGE, DEPTH };
+    static const struct {
+        unsigned field;
+        uint64_t value;
+        bool is_sane;
+    } rows[] = {
+        {SIZE, INT64_MAX, true},
+        {SIZE, (uint64_t)INT64_MAX + 1, false},
+        {SIZE, 0, true},
+        {ABILITIES, VOLUME_ABILITY_ALL, true},
+        {ABILITIES, (uint64_t)VOLUME_ABILITY_ALL + 1, false},
+        {ABILITIES, 1U << 31, false},
+        {BLOCK, 0, false},
+        {BLOCK, 256, false},
+        {BLOCK, 513, false},
+        {BLOCK, 65536, true},
+        {BLOCK, 131072, false},
+        {ALIGNMENT, 0, false},
+        {ALIGNMENT, 3, false},
+        {ALIGNMENT, 512, true},
+        {ALIGNMENT, 1024, false},
+        {PREFERRED, 0, false},
+        {PREFERRED, 3, false},
+        {PREFERRED, 2, true},
+        {PREFERRED, 1, false}, // below the alignment of 2
+        {TRANSFER, 512, true},
+        {TRANSFER, 510, false},
+        {TRANSFER, 513, false}, // no multiple of it
+        {TRANSFER, NODE_TRANSFER_MAX, true},
+        {TRANSFER, NODE_TRANSFER_MAX + 2, false},
+        {RANGE, 512, true},
+        {RANGE, 510, false},
+        {RANGE, 513, false},
+        {DEPTH, 1, true},
+        {DEPTH, 0, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct volume_profile p = sane_profile();
+        uint64_t value = rows[i].value;
+        p.alignment = 2;
+        p.size = rows[i].field == SIZE ? value : p.size;
+        p.abilities = rows[i].field == ABILITIES ? (uint32_t)value : p.abilities;
+        p.block_size = rows[i].field == BLOCK ? (uint32_t)value : p.block_size;
+        p.alignment = rows[i].field == ALIGNMENT ? (uint32_t)value : p.alignment;
+        p.preferred = rows[i].field == PREFERRED ? (uint32_t)value : p.preferred;
+        p.transfer_max = rows[i].field == TRANSFER ? (uint32_t)value : p.transfer_max;
+        p.range_max = rows[i].field == RANGE ? value : p.range_max;
+        p.depth = rows[i].field == DEPTH ? (uint32_t)value : p.depth;
+        p.transfer_max = rows[i].field == BLOCK && value > 512 ? 1 << 20 : p.transfer_max;
+        if (volume_profile_is_sane(&p) != rows[i].is_sane) {
+            fail_msg("row %zu", i);
+        }
     }
-    p[0].block_size = 513;
-    p[1].alignment = 0;
-    p[2].alignment = 1024;
-    p[3].transfer_max = NODE_TRANSFER_MAX + 1;
-    p[4].depth = 0;
-    p[5].abilities = 1U << 31;
-    memset(p[6].driver, 'x', sizeof p[6].driver);
-    p[7].size = UINT64_MAX;
-    for (size_t i = 0; i < 8; i++) {
-        assert_false(volume_profile_is_sane(&p[i]));
+}
+
+// Each text, whole and without its end; and what people are shown has no control characters.
+static void a_profiles_texts_end(void **state)
+{
+    struct volume_profile p = sane_profile();
+    const struct {
+        char *text;
+        size_t capacity;
+        bool is_shown;
+    } rows[] = {{p.driver, sizeof p.driver, true},
+                {p.model, sizeof p.model, false},
+                {p.origin, sizeof p.origin, false},
+                {p.instance, sizeof p.instance, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        p = sane_profile();
+        memset(rows[i].text, 'x', rows[i].capacity);
+        assert_false(volume_profile_is_sane(&p));
+        rows[i].text[rows[i].capacity - 1] = '\0';
+        assert_true(volume_profile_is_sane(&p));
+        static const char odd[] = {1, 31, 127};
+        for (unsigned n = 0; n < sizeof odd; n++) {
+            rows[i].text[0] = odd[n];
+            assert_int_equal(volume_profile_is_sane(&p), !rows[i].is_shown);
+        }
+        rows[i].text[0] = ' ';
+        assert_true(volume_profile_is_sane(&p));
+        rows[i].text[1] = '\0';
+        rows[i].text[2] = 1; // what stands behind the end is no part of it
+        assert_true(volume_profile_is_sane(&p));
     }
+}
+
+static void a_volume_is_pinned_by_its_instance_or_its_origin(void **state)
+{
+    struct volume_profile p = {.origin = "o"};
+    assert_ptr_equal(volume_profile_pin(&p), p.origin);
+    p.instance[0] = 'i';
+    assert_ptr_equal(volume_profile_pin(&p), p.instance);
+}
+
+static void a_volume_is_there_once_it_has_told_its_blocks(void **state)
+{
+    struct resource row = {.state = RESOURCE_FAILED, .profile = {.block_size = 512}};
+    assert_false(resource_is_there(&row));
+    row.state = RESOURCE_READY;
+    assert_true(resource_is_there(&row));
+    row.profile.block_size = 1;
+    assert_true(resource_is_there(&row));
+    row.profile.block_size = 0;
+    assert_false(resource_is_there(&row));
 }
 
 static void a_volume_is_found_by_name_and_number(void **state)
@@ -139,11 +286,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operation_has_a_row),
+        cmocka_unit_test(every_operation_is_what_the_protocols_have_it_for),
+        cmocka_unit_test(every_outcome_is_called_what_it_is),
         cmocka_unit_test(every_outcome_has_a_name),
         cmocka_unit_test(a_range_is_within_without_overflow),
         cmocka_unit_test(ranges_overlap_by_one_octet),
         cmocka_unit_test(a_sane_profile_is_believed),
-        cmocka_unit_test(an_impossible_profile_is_not),
+        cmocka_unit_test(a_profile_is_possible_up_to_its_bounds),
+        cmocka_unit_test(a_profiles_texts_end),
+        cmocka_unit_test(a_volume_is_pinned_by_its_instance_or_its_origin),
+        cmocka_unit_test(a_volume_is_there_once_it_has_told_its_blocks),
         cmocka_unit_test(a_volume_is_found_by_name_and_number),
         cmocka_unit_test(a_command_ends_from_the_inside_out),
         cmocka_unit_test(a_reason_crosses_as_far_as_a_message_has_room),
