@@ -22,6 +22,8 @@ struct stage {
     char notes[NOTES_MAX];
     uint32_t volume; // of the last OPEN
     uint32_t connection;
+    uint32_t limited; // the volume whose rate was set last ...
+    struct volume_rate most;
     bool was_restart;
     bool has_room; // messages are counted against `room`
     unsigned room;
@@ -83,6 +85,9 @@ static inline void cta_unit_keep(void *ctx, uint32_t unit)
 
 static inline void cta_rate_set(void *ctx, uint32_t volume, const struct volume_rate *most)
 {
+    struct stage *s = ctx;
+    s->limited = volume;
+    s->most = *most;
 }
 
 static inline void cta_standby_set(void *ctx, uint32_t volume, bool stands_by, instant_ns now)
