@@ -1,5 +1,6 @@
 // URIs of portals and discovery services, and what strangers' names become behind them.
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -49,6 +50,73 @@ static void parts_are_the_sources_or_each_devices(void **state)
     assert_string_equal(uri.initiator, "iqn.i");
     assert_int_equal(uri.most, 7);
     assert_int_equal(uri.interval_ns, 2 * NS_PER_S);
+}
+
+static void what_is_not_said_has_its_default(void **state)
+{
+    struct remote_uri uri = parsed("iscsi://h/*?initiator=iqn.%41%2f");
+    assert_int_equal(uri.most, 128);
+    assert_int_equal(uri.interval_ns, 30 * NS_PER_S);
+    assert_string_equal(uri.initiator, "iqn.A/");
+    assert_string_equal(uri.rest, "?initiator=iqn.%41%2f");
+    assert_string_equal(uri.user, "");
+}
+
+static void each_bound_is_kept_or_named(void **state)
+{
+    static const struct {
+        const char *uri, *why; // NULL: it is taken
+    } rows[] = {
+        {"iscsi://h/*?interval=1s", NULL},
+        {"iscsi://h/*?interval=999ms", "interval must be 1s to 86400s"},
+        {"iscsi://h/*?interval=86400s", NULL},
+        {"iscsi://h/*?interval=86401s", "interval must be 1s to 86400s"},
+        {"iscsi://h/*?interval=often", ""},
+        {"iscsi://h/*?interval=often&a=b", ""}, // whatever stands behind it
+        {"iscsi://h/*?most=1&a=b", NULL},
+        {"iscsi://h/*?most=0&a=b", "most must be 1 to 1024"},
+        {"iscsi://h/*?most=1024", NULL},
+        {"iscsi://h/*?most=1025", "most must be 1 to 1024"},
+        {"file:/srv/*", "not DRIVER://"},
+        {"iscsi://h/*/1", "the pattern is of names of targets"},
+        {"iscsi:///*", "there is no host"},
+        {"iscsi://:3260/*", "there is no host"},
+        {"iscsi://me%25pw@/*", "there is no host"},
+        {"nvme+tcp://me@h/*", "NVMe has no users"},
+        {"nvme+rdma://me@h/*", "NVMe has no users"},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct remote_uri ret;
+        struct why why = {""};
+        int error = remote_uri_parse(rows[i].uri, &ret, &why);
+        assert_int_equal(error, rows[i].why != NULL ? -EINVAL : 0);
+        assert_non_null(strstr(why.text, rows[i].why != NULL ? rows[i].why : ""));
+        assert_int_equal(why.text[0] != '\0', rows[i].why != NULL);
+    }
+}
+
+// Each part as long as there is room for it, and one longer.
+static void no_part_is_cut(void **state)
+{
+    static const struct {
+        const char *before, *behind;
+        size_t room;
+        const char *why;
+    } rows[] = {{"", "+iscsi://h/*", 64 - 1 - 6, "too many filters"},
+                {"iscsi://", "/*", REMOTE_HOST_MAX - 1, "it is too long"},
+                {"iscsi://", "@h/*", REMOTE_USER_MAX - 2, "it is too long"},
+                {"iscsi://h/*", "", UNIT_URI_MAX - 1 - 11, "too long"}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (unsigned more = 0; more < 2; more++) {
+            char part[UNIT_URI_MAX + 1] = "", uri[2 * UNIT_URI_MAX];
+            struct remote_uri ret;
+            struct why why = {""};
+            memset(part, 'x', rows[i].room + more);
+            snprintf(uri, sizeof uri, "%s%s%s", rows[i].before, part, rows[i].behind);
+            assert_int_equal(remote_uri_parse(uri, &ret, &why), more > 0 ? -EINVAL : 0);
+            assert_non_null(strstr(why.text, more > 0 ? rows[i].why : ""));
+        }
+    }
 }
 
 static void a_unit_has_a_uri_and_a_name(void **state)
@@ -116,6 +184,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pattern_makes_a_source),
         cmocka_unit_test(parts_are_the_sources_or_each_devices),
+        cmocka_unit_test(what_is_not_said_has_its_default),
+        cmocka_unit_test(each_bound_is_kept_or_named),
+        cmocka_unit_test(no_part_is_cut),
         cmocka_unit_test(a_unit_has_a_uri_and_a_name),
         cmocka_unit_test(a_long_name_keeps_its_end_and_is_no_others),
         cmocka_unit_test(strangers_names_end_no_part_of_a_uri),

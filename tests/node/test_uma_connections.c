@@ -212,6 +212,30 @@ static void who_waits_for_a_volume_that_goes_is_refused(void **state)
     stage_destroy(s);
 }
 
+static void who_was_leaving_is_gone_with_the_process(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request;
+    stage_connect(s, &request);
+    uma_for_tts.disconnect(s->uma, request.connection);
+    expect(s, "route-remove remove ");
+    assert_int_equal(uma_connection_count(s->uma), 1);
+    uma_on_exit(s->uma, 0, "killed", s->now);
+    assert_int_equal(uma_connection_count(s->uma), 0);
+    stage_destroy(s);
+}
+
+static void who_waits_for_a_successor_is_let_go_with_the_volume(void **state)
+{
+    struct stage *s = stage_ready();
+    struct connect_request request;
+    stage_connect(s, &request);
+    uma_on_exit(s->uma, 0, "killed", s->now);
+    uma_volume_remove(s->uma, "a", s->now);
+    expect(s, "cta-lost route-fail drop ");
+    stage_destroy(s);
+}
+
 static void a_unit_answers_for_its_own_alone(void **state)
 {
     struct stage *s = stage_ready();
@@ -249,6 +273,8 @@ int main(void)
         cmocka_unit_test(a_successor_does_not_hear_of_whom_a_volume_let_go),
         cmocka_unit_test(a_successor_that_will_not_have_them_is_killed),
         cmocka_unit_test(who_waits_for_a_volume_that_goes_is_refused),
+        cmocka_unit_test(who_was_leaving_is_gone_with_the_process),
+        cmocka_unit_test(who_waits_for_a_successor_is_let_go_with_the_volume),
         cmocka_unit_test(a_unit_answers_for_its_own_alone),
         cmocka_unit_test(what_is_said_twice_is_heard_once),
     };
