@@ -32,15 +32,33 @@ static void faults_are_read_as_they_are_written(void **state)
     assert_true(fault_config_parse("", &c));
     assert_true(fault_config_is_none(&c));
     assert_int_equal(c.sides, FAULT_SIDE_OUT);
+    assert_int_equal(c.burst, 1);
+    assert_int_equal(c.seed, 1);
+    assert_true(fault_config_parse("burst=1000,side=in", &c));
+    assert_int_equal(c.burst, 1000);
+    assert_int_equal(c.sides, FAULT_SIDE_IN);
+}
+
+static void an_item_has_less_than_64_characters(void **state)
+{
+    (void)state;
+    struct fault_config c;
+    char text[70];
+    for (unsigned len = 63; len < 65; len++) {
+        memset(text, '0', len);
+        memcpy(text, "loss=", 5);
+        memcpy(text + len - 2, "7%", 3);
+        assert_int_equal(fault_config_parse(text, &c), len == 63);
+    }
 }
 
 static void what_cannot_be_understood_is_refused(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
-        "loss",     "loss=",     "loss=1",    "loss=101%",  "loss=-1%", "loss=nan%",
-        "bogus=1%", "delay=5",   "delay=1m",  "seed=x",     "seed=-1",  "burst=0",
-        "side=up",  "loss=1%,x", "delay=-1s", "delay=9e9s",
+        "loss",     "loss=",     "loss=1",    "loss=101%",  "loss=-1%",   "loss=nan%",
+        "bogus=1%", "delay=5",   "delay=1m",  "seed=x",     "seed=-1",    "burst=0",
+        "side=up",  "loss=1%,x", "delay=-1s", "delay=9e9s", "burst=1001",
     };
     struct fault_config c;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -137,6 +155,57 @@ static void what_is_reordered_is_later_by_a_part_of_its_delay(void **state)
         assert_int_not_equal(fate.delay_ns[0], fate.delay_ns[1]);
     }
     assert_int_equal(m.counters.reordered, 2000);
+}
+
+// Bounds are reached: a part of nothing is nothing, of one is 0 or 1, and late is later by 1.
+static void the_shortest_parts_are_drawn_too(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("");
+    unsigned seen[2] = {0};
+    m.config.delay_ns = 7;
+    m.config.jitter_ns = 1;
+    for (unsigned i = 0; i < 100; i++) {
+        const duration_ns delay_ns = fault_model_draw(&m, i).delay_ns[0];
+        assert_in_range(delay_ns, 7, 8);
+        seen[delay_ns - 7]++;
+    }
+    assert_true(seen[0] > 0 && seen[1] > 0);
+    m.config.jitter_ns = m.config.reorder_ns = 0;
+    assert_int_equal(fault_model_draw(&m, 0).delay_ns[0], 7);
+    m.config.reorder = FAULT_ONE;
+    assert_int_equal(fault_model_draw(&m, 0).delay_ns[0], 8);
+    assert_int_equal(m.counters.packets, 102);
+}
+
+static void a_burst_goes_on_within_10_ms_of_its_beginning(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("loss=1%,burst=1000");
+    instant_ns now = 100 * NS_PER_S;
+    while (fault_model_draw(&m, now += NS_PER_S).count > 0) {
+    }
+    m.config.loss = 0; // no other begins
+    m.config.burst = FAULT_ONE;
+    assert_int_equal(fault_model_draw(&m, now + 10 * NS_PER_MS).count, 0);
+    assert_int_equal(fault_model_draw(&m, now + 10 * NS_PER_MS + 1).count, 1);
+}
+
+static void any_bit_of_a_packet_may_change_and_only_one(void **state)
+{
+    (void)state;
+    struct fault_model m = model_of("corrupt=100%");
+    unsigned bits = 0;
+    for (unsigned i = 0; i < 200; i++) {
+        uint8_t octets[2] = {0};
+        fault_model_corrupt(&m, mspan_of(octets, sizeof octets));
+        const unsigned changed = octets[0] | (unsigned)octets[1] << 8;
+        assert_true(changed != 0 && (changed & (changed - 1)) == 0);
+        bits |= changed;
+    }
+    assert_int_equal(bits, 0xffff);
+    fault_model_corrupt(&m, mspan_of(NULL, 0));
+    assert_int_equal(m.counters.corrupted, 200);
 }
 
 /* ---- the device ------------------------------------------------------------------------------ */
@@ -428,12 +497,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_are_read_as_they_are_written),
         cmocka_unit_test(what_cannot_be_understood_is_refused),
+        cmocka_unit_test(an_item_has_less_than_64_characters),
         cmocka_unit_test(shares_are_what_was_asked_for),
         cmocka_unit_test(bursts_have_their_length_and_keep_the_share),
         cmocka_unit_test(burst_does_not_outlast_a_pause),
         cmocka_unit_test(everything_may_be_lost),
         cmocka_unit_test(delays_vary_upwards_from_what_was_asked_for),
         cmocka_unit_test(what_is_reordered_is_later_by_a_part_of_its_delay),
+        cmocka_unit_test(the_shortest_parts_are_drawn_too),
+        cmocka_unit_test(a_burst_goes_on_within_10_ms_of_its_beginning),
+        cmocka_unit_test(any_bit_of_a_packet_may_change_and_only_one),
         cmocka_unit_test(segments_pass_where_nothing_is_wrong),
         cmocka_unit_test(runs_stay_whole_only_where_nothing_happens_to_what_is_sent),
         cmocka_unit_test(lost_segments_count_as_sent),
