@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/port_journal.h"
 #include "rnic/ep/ep.h"
 #include "tests/iwarp/craft.h"
 #include "tests/rnic/hand_world.h"
@@ -11,6 +12,46 @@
 #include "wq/status.h"
 
 #define CLOSE_WAIT_NS (2 * NS_PER_S)
+
+/* ---- what is written down -------------------------------------------------------------------- */
+
+static struct journal_record carried;
+static unsigned carried_count;
+
+static void keep_carried(struct journal *journal, const struct journal_record *record)
+{
+    if (record->kind == JOURNAL_CARRIED) {
+        carried = *record;
+        carried_count++;
+    }
+}
+
+static struct in6_addr mapped(uint8_t last)
+{
+    return (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff, 10, 0, 0, last}};
+}
+
+static void a_journal_is_told_where_a_stream_leads(void **state)
+{
+    static struct journal journal = {.put = keep_carried};
+    const struct in6_addr local = mapped(1), remote = mapped(2);
+    hand.device.rnic->journal = &journal;
+    carried_count = 0;
+    hand_establish_plain();
+    assert_int_equal(carried_count, 1);
+    assert_int_equal(carried.qp_num, hand.end.qp->qp_num);
+    assert_memory_equal(&carried.carried.local, &local, sizeof local);
+    assert_memory_equal(&carried.carried.remote, &remote, sizeof remote);
+    assert_int_equal(carried.carried.local_port, 4711);
+    assert_int_equal(carried.carried.remote_port, 7);
+    assert_int_equal(carried.carried.remote_qp_num, 0);
+    hand_end_anew();
+    hand.link->local_error = -ENOTCONN;
+    hand_establish_plain();
+    assert_int_equal(carried_count, 1); // nothing is known of it
+    hand.link->local_error = 0;
+    hand.device.rnic->journal = NULL;
+}
 
 /* ---- what comes ------------------------------------------------------------------------------ */
 
@@ -527,6 +568,7 @@ static void what_was_acknowledged_before_a_reset_has_succeeded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(a_journal_is_told_where_a_stream_leads),
         CASE(sends_come_in_whatever_pieces),
         CASE(much_comes_in_several_turns),
         CASE(what_ended_connections_have_counted_stays_in_the_totals),
