@@ -44,12 +44,24 @@ static int error_of(const struct icmp_header *h, bool is_ipv6)
         [ICMP_HOST_UNREACHABLE] = -EHOSTUNREACH,
         [ICMP_PROTOCOL_UNREACHABLE] = -ENOPROTOOPT,
         [ICMP_PORT_UNREACHABLE] = -ECONNREFUSED,
+        [ICMP_NET_UNKNOWN] = -ENETUNREACH,
+        [ICMP_HOST_UNKNOWN] = -EHOSTUNREACH,
+        [ICMP_HOST_ISOLATED] = -EHOSTUNREACH,
+        [ICMP_NET_PROHIBITED] = -ENETUNREACH,
+        [ICMP_HOST_PROHIBITED] = -EHOSTUNREACH,
+        [ICMP_NET_UNREACHABLE_FOR_TOS] = -ENETUNREACH,
+        [ICMP_HOST_UNREACHABLE_FOR_TOS] = -EHOSTUNREACH,
+        [ICMP_PROHIBITED] = -EHOSTUNREACH,
+        [ICMP_PRECEDENCE_VIOLATION] = -EHOSTUNREACH,
+        [ICMP_PRECEDENCE_CUTOFF] = -EHOSTUNREACH,
     };
     static const int of_ipv6[] = {
         [ICMPV6_NO_ROUTE] = -ENETUNREACH,
         [ICMPV6_PROHIBITED] = -EACCES,
         [ICMPV6_ADDRESS_UNREACHABLE] = -EHOSTUNREACH,
         [ICMPV6_PORT_UNREACHABLE] = -ECONNREFUSED,
+        [ICMPV6_SOURCE_PROHIBITED] = -EACCES,
+        [ICMPV6_ROUTE_REJECTED] = -EACCES,
     };
     size_t count =
         is_ipv6 ? sizeof of_ipv6 / sizeof of_ipv6[0] : sizeof of_ipv4 / sizeof of_ipv4[0];

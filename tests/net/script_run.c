@@ -195,6 +195,8 @@ static bool run_icmp(struct run *r)
         {"protocol-unreachable", 3, 2, 4, 1},
         {"port-unreachable", 3, 3, 1, 4},
         {"too-big", 3, 4, 2, 0},
+        {"net-prohibited", 3, 9, 1, 6},
+        {"host-prohibited", 3, 10, 1, 5},
         {"admin-prohibited", 3, 13, 1, 1},
         {"source-quench", 4, 0, 4, 0},
         {"time-exceeded", 11, 0, 3, 0},
