@@ -70,7 +70,11 @@ enum iscsi_command_offset {
     ISCSI_SENSE_LEN_LEN = 2, // of the length in front of sense data
 };
 
-enum iscsi_command_flag { ISCSI_CMD_READ = 1 << 6, ISCSI_CMD_WRITE = 1 << 5 };
+enum iscsi_command_flag {
+    ISCSI_CMD_READ = 1 << 6,
+    ISCSI_CMD_WRITE = 1 << 5,
+    ISCSI_CMD_ATTRIBUTE_MASK = 7,
+};
 enum iscsi_residual_flag { ISCSI_OVERFLOW = 1 << 2, ISCSI_UNDERFLOW = 1 << 1 };
 
 // Data-Out, Data-In and R2T, sections 11.7 and 11.8

@@ -53,6 +53,11 @@ struct iscsi_task *iscsi_task_find(const struct iscsi_connection *c, uint32_t it
     return NULL;
 }
 
+void iscsi_task_on_turn(struct scsi_task *scsi)
+{
+    iscsi_touch(LIST_ENTRY(scsi, struct iscsi_task, scsi)->connection);
+}
+
 /* ---- SCSI commands --------------------------------------------------------------------------- */
 
 static void task_fill(struct iscsi_task *task, const struct iscsi_header *h)
@@ -75,6 +80,7 @@ static void task_fill(struct iscsi_task *task, const struct iscsi_header *h)
     task->scsi.nexus = it_nexus_find(&c->it, task->lun);
     task->scsi.in_max = task->is_read ? task->expected_len : 0;
     task->scsi.out_max = task->is_write ? task->expected_len : 0;
+    task->scsi.attribute = h->flags & ISCSI_CMD_ATTRIBUTE_MASK;
     memcpy(task->scsi.cdb, h->at + ISCSI_CMD_OFF_CDB, ISCSI_CMD_CDB_LEN);
 }
 

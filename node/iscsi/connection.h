@@ -363,6 +363,8 @@ enum iscsi_verdict iscsi_take_command(struct iscsi_connection *c, const struct i
 enum iscsi_verdict iscsi_take_management(struct iscsi_connection *c, const struct iscsi_header *h,
                                          const uint8_t *data, instant_ns now);
 struct iscsi_task *iscsi_task_find(const struct iscsi_connection *c, uint32_t itt);
+// Of a struct scsi_transport: carriers let the target go on when they are touched.
+void iscsi_task_on_turn(struct scsi_task *scsi);
 // It is over, as soon as the PDU of it that has begun to go has gone.
 void iscsi_task_free(struct iscsi_task *task);
 // The connection is gone: whatever is under way on it ends.

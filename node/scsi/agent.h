@@ -17,6 +17,13 @@ struct unit_mode {
     bool has_descriptor_sense;
 };
 
+// The tasks of all its nexuses.
+struct task_set {
+    unsigned going_count, head_count;
+    bool has_ordered;         // of those that go
+    struct list_link waiting; // in the order in which they came
+};
+
 // A volume as initiators see it.
 struct logical_unit {
     uint32_t volume;
@@ -25,6 +32,7 @@ struct logical_unit {
     uint32_t block_len;
     uint32_t preferred; // octets
     struct unit_mode mode;
+    struct task_set set;
     uint8_t uuid[VOLUME_UUID_LEN];
     char name[VOLUME_NAME_MAX];
     struct list_link nexuses;
@@ -35,6 +43,7 @@ struct scsi_target {
     struct scsi_target_parts parts;
     struct list_link units;
     uint64_t abort_count;
+    unsigned waiting_count; // tasks that wait for others of their set
     struct scsi_device_counters counters;
 };
 
@@ -138,6 +147,15 @@ void execute_prefetch(struct scsi_task *task, instant_ns now);
 void execute_unmap(struct scsi_task *task, instant_ns now);
 void execute_write_same(struct scsi_task *task, instant_ns now);
 void execute_compare_and_write(struct scsi_task *task, instant_ns now);
+
+// ---- order.c
+
+// A new task: does it begin? If not, it waits for others of its unit.
+bool order_enter(struct scsi_task *task);
+// It has done with the unit: those that wait for it need not any more. Said twice it is nothing.
+void order_leave(struct scsi_task *task);
+// The first that waits, if its turn has come: it begins. NULL: none does.
+struct scsi_task *order_take_next(struct task_set *set);
 
 // ---- reservation.c
 

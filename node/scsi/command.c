@@ -175,8 +175,23 @@ static enum scsi_fault objection(struct scsi_task *task)
     if (task->fails_by_naca) {
         return FAULT_CDB_FIELD;
     }
+    if (task->attribute > SCSI_HEAD_OF_QUEUE) {
+        return FAULT_ATTRIBUTE;
+    }
     bool is_protected = command->needs == NEEDS_WRITE && !unit_can(nexus->unit, VOLUME_CAN_WRITE);
     return is_protected ? FAULT_WRITE_PROTECTED : FAULT_NONE;
+}
+
+static void begin(struct scsi_task *task, instant_ns now)
+{
+    enum scsi_fault fault = objection(task);
+    if (fault != FAULT_NONE) {
+        task_fail(task, fault, now);
+    } else if (reservation_conflicts(task)) {
+        task_conflict(task, now);
+    } else {
+        task->command->execute(task, now);
+    }
 }
 
 void task_execute(struct scsi_task *task, instant_ns now)
@@ -192,15 +207,22 @@ void task_execute(struct scsi_task *task, instant_ns now)
     task->flushes_behind = false;
     task->scratch = NULL;
     task->scratch_len = 0;
+    task->place = TASK_IN_NO_SET;
     list_push_tail(&nexus->tasks, &task->link);
     nexus->it->target->counters.commands++;
-    enum scsi_fault fault = objection(task);
-    if (fault != FAULT_NONE) {
-        task_fail(task, fault, now);
-    } else if (reservation_conflicts(task)) {
-        task_conflict(task, now);
-    } else {
-        task->command->execute(task, now);
+    if (order_enter(task)) {
+        begin(task, now);
+    }
+}
+
+void scsi_target_go_on(struct scsi_target *target, instant_ns now)
+{
+    struct list_link *all = &target->units;
+    for (struct list_link *l = all->next; target->waiting_count > 0 && l != all; l = l->next) {
+        struct task_set *set = &LIST_ENTRY(l, struct logical_unit, link)->set;
+        for (struct scsi_task *task; (task = order_take_next(set)) != NULL;) {
+            begin(task, now);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //     target.c     logical units, the nexuses with them, what they are told unasked
 //     nexus.c      which units a session has, by their numbers
 //     command.c    the commands there are, and where a task begins
+//     order.c      which tasks wait for which
 //     task.c       its life: data, requests to the CTA, its end
 //     block.c      those that read and change blocks: from blocks to the node's neutral requests
 //     provisioning.c  which blocks have something allocated
@@ -58,6 +59,9 @@ struct scsi_transport {
     void (*deliver)(struct scsi_task *task, instant_ns now);
     // The status, with sense data if there are any. The task is the transport's again.
     void (*respond)(struct scsi_task *task, instant_ns now);
+    // The task need not wait for others of its unit any more: scsi_target_go_on follows soon, and
+    // not from within this call.
+    void (*turn)(struct scsi_task *task);
 };
 
 // Things that an initiator is told once, with its next command, in this order.
@@ -101,9 +105,20 @@ struct it_nexus {
     struct nexus nowhere; // commands to numbers without a unit
 };
 
+// In which order tasks of a unit are carried out; numbered as transports have them.
+enum scsi_attribute {
+    SCSI_UNTAGGED = 0, // as simple
+    SCSI_SIMPLE = 1,
+    SCSI_ORDERED = 2,
+    SCSI_HEAD_OF_QUEUE = 3, // beyond: refused
+};
+
+enum task_place { TASK_IN_NO_SET, TASK_WAITS, TASK_GOES };
+
 struct scsi_task {
     // The transport's.
     struct nexus *nexus;
+    uint8_t attribute; // enum scsi_attribute
     uint8_t cdb[SCSI_CDB_LEN];
     uint32_t in_max;  // octets that the initiator takes,
     uint32_t out_max; // and has
@@ -131,6 +146,8 @@ struct scsi_task {
     bool flushes_behind;
     uint8_t *scratch;
     uint32_t scratch_len;
+    enum task_place place; // in the set of its unit,
+    struct list_link turn; // and of those that wait
     uint64_t lba, blocks;  // of the command,
     uint64_t done;         // and how much of that is over
     struct list_link link; // the nexus's
@@ -170,6 +187,9 @@ void nexus_end(struct nexus *nexus);
 
 // Where a new task begins.
 void task_execute(struct scsi_task *task, instant_ns now);
+// Tasks that waited for others of their unit begin, where they need not wait any more. Transports
+// call it behind `turn`, when no tasks are walked over.
+void scsi_target_go_on(struct scsi_target *target, instant_ns now);
 // After fetch: the data are there, or will not come.
 void task_fetched(struct scsi_task *task, bool is_there, instant_ns now);
 // After deliver; the task is the transport's again.

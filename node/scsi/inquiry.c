@@ -120,6 +120,26 @@ static uint32_t emit_identification(const struct nexus *nexus, uint8_t *at)
     return len + name_emit(at + len, nexus);
 }
 
+// SPC-4 section 7.8.7: all task attributes but ACA; whether there is a volatile cache.
+enum { EXTENDED_LEN = 64, ATTRIBUTES = 7, HAS_VOLATILE = 1 << 0 };
+
+static uint32_t emit_extended(const struct nexus *nexus, uint8_t *at)
+{
+    at[1] = ATTRIBUTES;
+    at[2] = unit_can(nexus->unit, VOLUME_CAN_FLUSH) ? HAS_VOLATILE : 0;
+    return EXTENDED_LEN - PAGE_HEADER_LEN;
+}
+
+// SPC-4 section 7.8.9: one row for all mode pages and subpages, which all initiators share.
+enum { POLICY_LEN = 4, ALL_MODE_PAGES = 0x3f, ALL_MODE_SUBPAGES = 0xff };
+
+static uint32_t emit_policy(const struct nexus *nexus, uint8_t *at)
+{
+    at[0] = ALL_MODE_PAGES;
+    at[1] = ALL_MODE_SUBPAGES;
+    return POLICY_LEN;
+}
+
 static uint32_t emit_limits(const struct nexus *nexus, uint8_t *at)
 {
     const struct logical_unit *unit = nexus->unit;
@@ -162,6 +182,8 @@ static const struct {
     {SCSI_PAGES_SUPPORTED, emit_pages},
     {SCSI_UNIT_SERIAL_NUMBER, emit_serial},
     {SCSI_DEVICE_IDENTIFICATION, emit_identification},
+    {SCSI_EXTENDED_INQUIRY, emit_extended},
+    {SCSI_MODE_PAGE_POLICY, emit_policy},
     {SCSI_BLOCK_LIMITS, emit_limits},
     {SCSI_BLOCK_CHARACTERISTICS, emit_characteristics},
     {SCSI_LOGICAL_BLOCK_PROVISIONING, emit_provisioning},

@@ -75,6 +75,7 @@ static struct logical_unit *unit_create(struct scsi_target *target, const struct
         unit->volume = row->volume;
         unit_follow(unit, row);
         list_init(&unit->nexuses);
+        list_init(&unit->set.waiting);
         list_push_tail(&target->units, &unit->link);
     }
     return unit;

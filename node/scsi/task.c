@@ -27,6 +27,7 @@ static void scratch_destroy(struct scsi_task *task)
 static void leave(struct scsi_task *task)
 {
     scratch_destroy(task);
+    order_leave(task);
     list_remove(&task->link);
 }
 
@@ -162,6 +163,7 @@ void task_deliver(struct scsi_task *task, void *data, uint32_t len, instant_ns n
         task_delivered(task, false, now);
         task->nexus->it->transport->respond(task, now);
     } else {
+        order_leave(task); // initiators that are slow to take data keep nobody waiting
         task->is_delivering = true;
         task->nexus->it->transport->deliver(task, now);
     }
@@ -207,7 +209,9 @@ void task_abort(struct scsi_task *task, instant_ns now)
 {
     task->is_aborted = true;
     task->abort = ++task->nexus->it->target->abort_count;
-    if (task->is_fetching && task->nexus->it->transport->forget(task)) {
+    if (task->place == TASK_WAITS) {
+        respond(task, now);
+    } else if (task->is_fetching && task->nexus->it->transport->forget(task)) {
         task_fetched(task, false, now);
     }
 }

@@ -242,6 +242,7 @@ const struct scsi_transport iscsi_rdma_transport = {
     .forget = on_forget,
     .deliver = on_deliver,
     .respond = on_respond,
+    .turn = iscsi_task_on_turn,
 };
 
 /* ---- out, at the end of a batch -------------------------------------------------------------- */
@@ -296,6 +297,7 @@ static bool posts_send(struct iscsi_rdma_pair *cp)
 bool iscsi_pair_send(struct fabric_pair *p, instant_ns now)
 {
     struct iscsi_rdma_pair *cp = iscsi_pair_of(p);
+    scsi_target_go_on(cp->c.iscsi->target, now);
     iscsi_units_settle(&cp->c);
     bool has_sent = deliveries_submit(cp);
     has_sent |= posts_send(cp);

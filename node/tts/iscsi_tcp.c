@@ -14,6 +14,7 @@
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/iscsi.h"
+#include "node/scsi/device.h"
 #include "node/stream/server.h"
 #include "node/stream/stream.h"
 #include "node/tts/iscsi_tcp_connection.h"
@@ -96,6 +97,7 @@ static bool wants_input(const struct stream *s)
 static int flush(struct stream *s, instant_ns now)
 {
     struct iscsi_stream *cs = connection_of(s);
+    scsi_target_go_on(cs->c.iscsi->target, now);
     iscsi_units_settle(&cs->c);
     int error = iscsi_flush(cs, now);
     if (error == 0 && cs->c.state == ISCSI_LEAVING) {

@@ -245,6 +245,7 @@ const struct scsi_transport iscsi_tcp_transport = {
     .forget = on_forget,
     .deliver = on_deliver,
     .respond = on_respond,
+    .turn = iscsi_task_on_turn,
 };
 
 void iscsi_task_sent(struct iscsi_task *task, instant_ns now)

@@ -60,10 +60,12 @@ struct scsi_stage {
     uint8_t in[STAGE_LEN];  // what they were given last
     uint32_t in_len;
     bool holds_fetch;
+    bool holds_delivery;
     bool keeps_fetch; // what it forgets comes all the same
     struct scsi_task *fetching;
     unsigned forgotten;
     unsigned ended; // tasks
+    unsigned turns; // tasks whose turn had come
 
     struct scsi_task task; // of stage_run
 };
@@ -217,8 +219,10 @@ static void stage_deliver(struct scsi_task *task, instant_ns now)
     assert_true(task->data_len <= task->in_max);
     memcpy(stage->in, task->data, task->data_len);
     stage->in_len = task->data_len;
-    stage->ended++;
-    task_delivered(task, true, now);
+    if (!stage->holds_delivery) {
+        stage->ended++;
+        task_delivered(task, true, now);
+    }
 }
 
 static void stage_respond(struct scsi_task *task, instant_ns now)
@@ -226,10 +230,16 @@ static void stage_respond(struct scsi_task *task, instant_ns now)
     stage->ended++;
 }
 
+static void stage_turn(struct scsi_task *task)
+{
+    stage->turns++;
+}
+
 static const struct scsi_transport stage_transport = {.fetch = stage_fetch,
                                                       .forget = stage_forget,
                                                       .deliver = stage_deliver,
-                                                      .respond = stage_respond};
+                                                      .respond = stage_respond,
+                                                      .turn = stage_turn};
 
 /* ---- commands -------------------------------------------------------------------------------- */
 

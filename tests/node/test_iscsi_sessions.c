@@ -173,6 +173,38 @@ static void a_session_has_no_second_connection(void **state)
     take(ISCSI_NOP_IN); // it is still there
 }
 
+/* ---- one task set ---------------------------------------------------------------------------- */
+
+enum { ORDERED = 2 };
+
+static void what_one_orders_waits_for_what_another_has_under_way(void **state)
+{
+    struct session writer = begin_write();
+    expect_asked(stage, "write 0+512\n");
+    stage->holds_data = false;
+    command(WRITE_10, WRITE_FLAGS | ORDERED, 1, 1, BLOCK, octets, BLOCK);
+    hear_nothing(stage);
+    expect_asked(stage, "");
+    stage_tell(stage, STAGE_LAND);
+    hear_response(itt, SCSI_GOOD, 0, 0);
+    expect_asked(stage, "write 512+512\n");
+    assert_memory_equal(stage->volume + BLOCK, octets, BLOCK);
+    close(writer.client);
+}
+
+// The session of what it waits for is gone.
+static void what_one_orders_goes_on_when_another_is_gone(void **state)
+{
+    struct session writer = begin_write();
+    stage->holds_data = false;
+    command(WRITE_10, WRITE_FLAGS | ORDERED, 1, 1, BLOCK, octets, BLOCK);
+    hear_nothing(stage);
+    close(writer.client);
+    hear_nothing(stage);
+    stage_tell(stage, STAGE_LAND);
+    hear_response(itt, SCSI_GOOD, 0, 0);
+}
+
 /* ---- cold reset ------------------------------------------------------------------------------ */
 
 static void hear_goodbye(void)
@@ -200,6 +232,8 @@ int main(void)
         TEST(aborting_the_own_tasks_waits_for_nobody_else),
         TEST(what_is_aborted_later_is_not_waited_for),
         TEST(a_reader_that_does_not_take_its_data_keeps_nobody_waiting),
+        TEST(what_one_orders_waits_for_what_another_has_under_way),
+        TEST(what_one_orders_goes_on_when_another_is_gone),
         TEST(a_session_has_no_second_connection),
         TEST(a_cold_reset_ends_the_sessions_of_all),
     };

@@ -217,7 +217,7 @@ static void the_standard_data_are_those_of_a_disk(void **state)
 
 static void pages_tell_who_it_is(void **state)
 {
-    EXPECT_DATA(PAGE(0x00), 0, 0, 0, 6, 0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2);
+    EXPECT_DATA(PAGE(0x00), 0, 0, 0, 8, 0x00, 0x80, 0x83, 0x86, 0x87, 0xb0, 0xb1, 0xb2);
     EXPECT_DATA(PAGE(0x80), 0, 0x80, 0, 32, '8', '0', '8', '1', '8', '2', '8', '3', '8', '4', '8',
                 '5', '8', '6', '8', '7', '8', '8', '8', '9', '8', 'a', '8', 'b', '8', 'c', '8', 'd',
                 '8', 'e', '8', 'f');
@@ -238,6 +238,13 @@ static void pages_tell_who_it_is(void **state)
 
 static void pages_tell_what_it_can(void **state)
 {
+    uint8_t extended[64] = {0, 0x86, 0, 60, 0, 7, 1};
+    expect_data(PAGE(0x86), extended, sizeof extended);
+    EXPECT_DATA(PAGE(0x87), 0, 0x87, 0, 4, 0x3f, 0xff, 0, 0);
+    stage_become(STAGE_ALL & ~VOLUME_CAN_FLUSH);
+    extended[6] = 0;
+    expect_data(PAGE(0x86), extended, sizeof extended);
+    stage_become(STAGE_ALL);
     EXPECT_DATA(PAGE(0xb0), 0, 0xb0, 0, 60, 0, 255, 0, 16, 0, 1, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 255,
                 255, 255, 255, 0, 0, 1, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 0,
                 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);

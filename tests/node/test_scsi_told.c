@@ -13,6 +13,7 @@ static const struct {
     {FAULT_NONE, 0, 0, 0},
     {FAULT_OPCODE, 5, 0x20, 0},
     {FAULT_CDB_FIELD, 5, 0x24, 0},
+    {FAULT_ATTRIBUTE, 5, 0x49, 0},
     {FAULT_LIST_FIELD, 5, 0x26, 0},
     {FAULT_LIST_LENGTH, 5, 0x1a, 0},
     {FAULT_LBA, 5, 0x21, 0},
