@@ -142,8 +142,6 @@ struct iscsi_login {
     char initiator[CLIENT_IDENTITY_MAX];
     char target[ISCSI_NAME_MAX];
     uint8_t flags; // of the request that is to be answered
-    uint32_t text_len;
-    char *text; // ISCSI_TEXT_MAX octets of a request that comes in several PDUs; NULL: none
 };
 
 // Task management that waits until the tasks it aborted have ended: its session's own, and where it
@@ -185,6 +183,11 @@ struct iscsi_connection {
     struct list_link free_controls;
     unsigned free_control_count;
     uint32_t control_data_len;
+
+    // A request of texts, of login or later, in several PDUs: up to ISCSI_TEXT_MAX octets.
+    char *request;
+    uint32_t request_len;
+    bool awaits_text; // the rest, or what else the initiator has to say
 
     // The answer to a text request, in parts; or to the last one of login.
     char *answer;
@@ -301,6 +304,8 @@ void iscsi_leave(struct iscsi_connection *c);
 enum iscsi_verdict iscsi_malformed(struct iscsi_connection *c);
 // False: no memory.
 bool iscsi_tasks_init(struct iscsi_connection *c);
+// Appends to what has come of the request of texts. False: too much, or no memory.
+bool iscsi_request_append(struct iscsi_connection *c, const uint8_t *data, uint32_t len);
 // Something of it may be under way: it has a target's units, or is about to.
 bool iscsi_is_session(const struct iscsi_connection *c);
 // Is there a session that an initiator names so?

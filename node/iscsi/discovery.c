@@ -18,7 +18,9 @@
 #include "text/address.h"
 #include "text/endpoint.h"
 
-enum { ANSWER_MAX = 128 << 10, ANSWER_TAG = 1 };
+enum { ANSWER_MAX = 128 << 10 };
+// What we ask for: more of our answer, or more of the request.
+enum { ANSWER_TAG = 1, REQUEST_TAG = 2 };
 
 static void target_put(struct iscsi_connection *c, const struct resource *row,
                        struct iscsi_text_out *out)
@@ -91,43 +93,51 @@ static void answer_drop(struct iscsi_connection *c)
     c->answer = NULL;
 }
 
-// As much of the answer as the initiator takes in one PDU.
+static enum iscsi_verdict text_put(struct iscsi_connection *c, const struct iscsi_header *h,
+                                   uint8_t flags, uint32_t tag, const char *text, uint32_t len)
+{
+    uint8_t *head = iscsi_control_put(c, ISCSI_TEXT_RESPONSE, flags, h->itt, text, len);
+    if (head == NULL) {
+        return ISCSI_LEAVES;
+    }
+    put_be32(head + ISCSI_OFF_TTT, tag);
+    c->awaits_text = tag == REQUEST_TAG;
+    return ISCSI_GOES_ON;
+}
+
+// As much of the answer as the initiator takes in one PDU. It says whether that is the end.
 static enum iscsi_verdict answer_put(struct iscsi_connection *c, const struct iscsi_header *h)
 {
     uint32_t left = c->answer_len - c->answer_at, most = iscsi_control_data_max(c);
     uint32_t len = left < most ? left : most;
-    bool is_last = len == left;
-    uint8_t *head =
-        iscsi_control_put(c, ISCSI_TEXT_RESPONSE, is_last ? ISCSI_FINAL : ISCSI_TEXT_CONTINUE,
-                          h->itt, c->answer + c->answer_at, len);
-    if (head == NULL) {
-        return ISCSI_LEAVES;
+    const char *at = c->answer + c->answer_at;
+    if (len < left) {
+        c->answer_at += len;
+        return text_put(c, h, ISCSI_TEXT_CONTINUE, ANSWER_TAG, at, len);
     }
-    put_be32(head + ISCSI_OFF_TTT, is_last ? ISCSI_NO_TAG : ANSWER_TAG);
-    c->answer_at += len;
-    if (is_last) {
-        answer_drop(c);
-    }
+    bool is_end = (h->flags & ISCSI_FINAL) != 0;
+    enum iscsi_verdict verdict =
+        text_put(c, h, is_end ? ISCSI_FINAL : 0, is_end ? ISCSI_NO_TAG : REQUEST_TAG, at, len);
+    answer_drop(c);
+    return verdict;
+}
+
+static enum iscsi_verdict refuse(struct iscsi_connection *c, const struct iscsi_header *h)
+{
+    c->request_len = 0;
+    c->awaits_text = false;
+    iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
     return ISCSI_GOES_ON;
 }
 
-enum iscsi_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscsi_header *h,
-                                   const uint8_t *data, instant_ns now)
+static enum iscsi_verdict answer(struct iscsi_connection *c, const struct iscsi_header *h,
+                                 struct iscsi_text text)
 {
-    uint32_t tag = get_be32(h->at + ISCSI_OFF_TTT);
-    if (tag == ANSWER_TAG && c->answer != NULL) {
-        return answer_put(c, h);
-    }
-    if (tag != ISCSI_NO_TAG || (h->flags & ISCSI_FINAL) == 0) { // all of a request in one PDU
-        iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
-        return ISCSI_GOES_ON;
-    }
     answer_drop(c);
     c->answer = malloc(ANSWER_MAX);
     if (c->answer == NULL) {
         return ISCSI_LEAVES;
     }
-    struct iscsi_text text = {.at = (const char *)data, .left = h->data_len};
     struct iscsi_text_out out = {.ptr = c->answer, .capacity = ANSWER_MAX};
     struct iscsi_pair pair;
     enum iscsi_text_verdict verdict;
@@ -136,10 +146,38 @@ enum iscsi_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscs
     }
     if (verdict != ISCSI_TEXT_END) { // there is no rest of it to be asked for
         answer_drop(c);
-        iscsi_reject(c, h, ISCSI_REJECT_PROTOCOL_ERROR);
-        return ISCSI_GOES_ON;
+        return refuse(c, h);
     }
     c->answer_len = (uint32_t)out.len;
     c->answer_at = 0;
     return answer_put(c, h);
+}
+
+// RFC 7143 sections 6.2 and 11.10: a request may come in several PDUs (C), which are taken when the
+// last one is there, and be followed by others before the initiator is at its end (F).
+enum iscsi_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscsi_header *h,
+                                   const uint8_t *data, instant_ns now)
+{
+    uint32_t tag = get_be32(h->at + ISCSI_OFF_TTT);
+    bool is_part = (h->flags & ISCSI_TEXT_CONTINUE) != 0, is_end = (h->flags & ISCSI_FINAL) != 0;
+    bool is_asked = tag == REQUEST_TAG && c->awaits_text;
+    if (tag == ANSWER_TAG && c->answer != NULL) {
+        return answer_put(c, h);
+    }
+    if ((tag != ISCSI_NO_TAG && !is_asked) || (is_part && is_end)) {
+        return refuse(c, h);
+    }
+    c->request_len = is_asked ? c->request_len : 0;
+    if (!is_part && c->request_len == 0) {
+        return answer(c, h, (struct iscsi_text){.at = (const char *)data, .left = h->data_len});
+    }
+    if (!iscsi_request_append(c, data, h->data_len)) {
+        return refuse(c, h);
+    }
+    if (is_part) {
+        return text_put(c, h, 0, REQUEST_TAG, NULL, 0);
+    }
+    struct iscsi_text text = {.at = c->request, .left = c->request_len};
+    c->request_len = 0;
+    return answer(c, h, text);
 }

@@ -60,7 +60,7 @@ void iscsi_connection_fini(struct iscsi_connection *c)
     list_remove(&c->link);
     free(c->tasks);
     free(c->controls);
-    free(c->login.text);
+    free(c->request);
     free(c->answer);
 }
 

@@ -376,23 +376,10 @@ static void begin(struct iscsi_connection *c, const struct iscsi_header *h)
     c->statsn = get_be32(h->at + ISCSI_OFF_EXPSTATSN);
 }
 
-// Appends to what has come of the request. False: too much, or no memory.
-static bool text_append(struct iscsi_login *login, const uint8_t *data, uint32_t len)
-{
-    login->text = login->text != NULL ? login->text : malloc(ISCSI_TEXT_MAX);
-    if (login->text == NULL || len > ISCSI_TEXT_MAX - login->text_len) {
-        return false;
-    }
-    memcpy(login->text + login->text_len, data, len);
-    login->text_len += len;
-    return true;
-}
-
 static enum iscsi_verdict take_parts(struct iscsi_connection *c, const struct iscsi_header *h,
                                      const uint8_t *data)
 {
-    struct iscsi_login *login = &c->login;
-    if (!text_append(login, data, h->data_len)) {
+    if (!iscsi_request_append(c, data, h->data_len)) {
         return refuse(c, ISCSI_INITIATOR_ERROR, "its login is too long");
     }
     if ((h->flags & ISCSI_LOGIN_CONTINUE) != 0) {
@@ -400,8 +387,8 @@ static enum iscsi_verdict take_parts(struct iscsi_connection *c, const struct is
                 NULL);
         return ISCSI_GOES_ON;
     }
-    struct iscsi_text text = {.at = login->text, .left = login->text_len};
-    login->text_len = 0;
+    struct iscsi_text text = {.at = c->request, .left = c->request_len};
+    c->request_len = 0;
     return answer(c, text);
 }
 
@@ -427,7 +414,7 @@ enum iscsi_verdict iscsi_take_login(struct iscsi_connection *c, const struct isc
         return refuse(c, ISCSI_NO_SESSION, "there is no session that it could join");
     }
     login->flags = h->flags;
-    if (login->text_len > 0 || (h->flags & ISCSI_LOGIN_CONTINUE) != 0) {
+    if (c->request_len > 0 || (h->flags & ISCSI_LOGIN_CONTINUE) != 0) {
         return take_parts(c, h, data);
     }
     return answer(c, (struct iscsi_text){.at = (const char *)data, .left = h->data_len});

@@ -6,6 +6,7 @@
 
 #include "base/list.h"
 #include "node/format/iscsi_pdu.h"
+#include "node/format/iscsi_text.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
@@ -92,6 +93,17 @@ bool iscsi_tasks_init(struct iscsi_connection *c)
         list_push_tail(&c->free, &c->tasks[i].link);
     }
     return c->tasks != NULL;
+}
+
+bool iscsi_request_append(struct iscsi_connection *c, const uint8_t *data, uint32_t len)
+{
+    c->request = c->request != NULL ? c->request : malloc(ISCSI_TEXT_MAX);
+    if (c->request == NULL || len > ISCSI_TEXT_MAX - c->request_len) {
+        return false;
+    }
+    memcpy(c->request + c->request_len, data, len);
+    c->request_len += len;
+    return true;
 }
 
 bool iscsi_is_session(const struct iscsi_connection *c)

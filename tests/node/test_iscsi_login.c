@@ -193,8 +193,6 @@ static void answers_in_parts_are_asked_for_part_by_part(void **state)
     request(ISCSI_TEXT_REQUEST, 0x80, false, ISCSI_NO_TAG, "X-1=a\0X-2=a\0X-3=a\0X-4=a", 24);
     hear_text(0x80, ISCSI_NO_TAG,
               "X-1=NotUnderstood\0X-2=NotUnderstood\0X-3=NotUnderstood\0X-4=NotUnderstood", 72);
-    request(ISCSI_TEXT_REQUEST, 0x00, false, ISCSI_NO_TAG, "X-1=a", 6); // not all of it
-    hear_reject(ISCSI_REJECT_PROTOCOL_ERROR);
     request(ISCSI_TEXT_REQUEST, 0x80, false, 1, "X-1=a", 6); // the rest of nothing
     hear_reject(ISCSI_REJECT_PROTOCOL_ERROR);
     for (unsigned i = 0; i < 40; i++) {
@@ -212,7 +210,50 @@ static void answers_in_parts_are_asked_for_part_by_part(void **state)
     assert_int_equal(get_be32(pdu.head + ISCSI_OFF_TTT), ISCSI_NO_TAG);
     assert_int_equal(pdu.data_len, 720 - 512);
     expect_numbers(true);
-    assert_int_equal(counters().rejects, 2);
+    assert_int_equal(counters().rejects, 1);
+}
+
+// RFC 7143 section 6.2: C says that the request goes on in the next PDU, a pair of it too; F that
+// the initiator is at its end.
+static void requests_in_parts_are_asked_for_part_by_part(void **state)
+{
+    OPEN("");
+    request(ISCSI_TEXT_REQUEST, ISCSI_TEXT_CONTINUE, false, ISCSI_NO_TAG, "X-1=a\0X-", 8);
+    hear_text(0, 2, "", 0);
+    request(ISCSI_TEXT_REQUEST, ISCSI_TEXT_CONTINUE, false, 2, "2=", 2);
+    hear_text(0, 2, "", 0);
+    request(ISCSI_TEXT_REQUEST, ISCSI_FINAL, false, 2, "a", 2);
+    hear_text(ISCSI_FINAL, ISCSI_NO_TAG, "X-1=NotUnderstood\0X-2=NotUnderstood", 36);
+}
+
+static void who_is_not_at_its_end_may_say_more(void **state)
+{
+    OPEN("");
+    request(ISCSI_TEXT_REQUEST, 0, false, ISCSI_NO_TAG, "X-1=a", 6);
+    hear_text(0, 2, "X-1=NotUnderstood", 18);
+    request(ISCSI_TEXT_REQUEST, ISCSI_FINAL, false, 2, NULL, 0);
+    hear_text(ISCSI_FINAL, ISCSI_NO_TAG, "", 0);
+    request(ISCSI_TEXT_REQUEST, ISCSI_FINAL, false, 2, NULL, 0); // it was
+    hear_reject(ISCSI_REJECT_PROTOCOL_ERROR);
+}
+
+static void a_request_in_parts_has_a_longest_length(void **state)
+{
+    static const char part[8192] = "X-1=";
+    OPEN("");
+    request(ISCSI_TEXT_REQUEST, ISCSI_TEXT_CONTINUE, false, ISCSI_NO_TAG, part, sizeof part);
+    hear_text(0, 2, "", 0);
+    request(ISCSI_TEXT_REQUEST, ISCSI_TEXT_CONTINUE, false, 2, part, sizeof part);
+    hear_text(0, 2, "", 0);
+    request(ISCSI_TEXT_REQUEST, ISCSI_TEXT_CONTINUE, false, 2, "a", 1);
+    hear_reject(ISCSI_REJECT_PROTOCOL_ERROR);
+    request(ISCSI_TEXT_REQUEST, ISCSI_FINAL, false, 2, "a", 2); // nothing is left of it
+    hear_reject(ISCSI_REJECT_PROTOCOL_ERROR);
+    request(ISCSI_TEXT_REQUEST, ISCSI_FINAL | ISCSI_TEXT_CONTINUE, false, ISCSI_NO_TAG, "a", 1);
+    hear_reject(ISCSI_REJECT_PROTOCOL_ERROR);
+    request(ISCSI_TEXT_REQUEST, ISCSI_FINAL, false, ISCSI_NO_TAG, "X-2=a", 6);
+    hear_text(ISCSI_FINAL, ISCSI_NO_TAG, "X-2=NotUnderstood", 18);
+    assert_int_equal(counters().rejects, 3);
 }
 
 int main(void)
@@ -227,6 +268,9 @@ int main(void)
         TEST(headers_of_logins_are_looked_at),
         TEST(discovery_tells_of_all_that_may_be_seen),
         TEST(answers_in_parts_are_asked_for_part_by_part),
+        TEST(requests_in_parts_are_asked_for_part_by_part),
+        TEST(who_is_not_at_its_end_may_say_more),
+        TEST(a_request_in_parts_has_a_longest_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
