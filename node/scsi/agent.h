@@ -105,6 +105,9 @@ static inline uint8_t unit_compare_blocks_max(const struct logical_unit *unit)
 
 void task_succeed(struct scsi_task *task, instant_ns now);
 void task_fail(struct scsi_task *task, enum scsi_fault fault, instant_ns now);
+// ... and this is told with it, as the command has it: where it failed.
+void task_fail_at(struct scsi_task *task, enum scsi_fault fault, uint64_t information,
+                  instant_ns now);
 void task_refuse(struct scsi_task *task, enum scsi_status_code status, instant_ns now);
 // A reservation is in its way.
 void task_conflict(struct scsi_task *task, instant_ns now);

@@ -54,6 +54,13 @@ static uint64_t octets_of(const struct scsi_task *task, uint64_t blocks)
     return blocks * task->nexus->unit->block_len;
 }
 
+// The first block that is none is told.
+static void refuse_range(struct scsi_task *task, uint64_t lba, instant_ns now)
+{
+    uint64_t end = task->nexus->unit->blocks;
+    task_fail_at(task, FAULT_LBA, lba > end ? lba : end, now);
+}
+
 // The blocks that the command names, none of them with protection information. False: refused.
 static bool range_take(struct scsi_task *task, instant_ns now)
 {
@@ -63,7 +70,7 @@ static bool range_take(struct scsi_task *task, instant_ns now)
         return false;
     }
     if (!is_within(task, task->lba, task->blocks)) {
-        task_fail(task, FAULT_LBA, now);
+        refuse_range(task, task->lba, now);
         return false;
     }
     return true;
@@ -391,7 +398,7 @@ void execute_write_same(struct scsi_task *task, instant_ns now)
         (!has_no_data && task->out_max != block_len)) {
         task_fail(task, FAULT_CDB_FIELD, now);
     } else if (task->blocks == 0) {
-        task_fail(task, FAULT_LBA, now);
+        refuse_range(task, task->lba, now);
     } else if (has_no_data) {
         run_same(task, now);
     } else if (task_scratch_create(task, block_len, now)) {
@@ -488,7 +495,7 @@ void execute_compare_and_write(struct scsi_task *task, instant_ns now)
     if (has_flag(task, PROTECT) || task->blocks > unit_compare_blocks_max(task->nexus->unit)) {
         task_fail(task, FAULT_CDB_FIELD, now);
     } else if (!is_within(task, task->lba, task->blocks)) {
-        task_fail(task, FAULT_LBA, now);
+        refuse_range(task, task->lba, now);
     } else if (task->out_max != len) {
         task_fail(task, FAULT_CDB_FIELD, now);
     } else if (task->blocks == 0) {

@@ -253,6 +253,12 @@ static enum scsi_fault fault_of(const struct scsi_task *task)
                                                                             : faults[completion];
 }
 
+// Which block the medium has lost is known where it was asked for one alone.
+static bool is_one_block(const struct scsi_task *task)
+{
+    return task->service.len == task->nexus->unit->block_len;
+}
+
 // SBC-3 section 5.2: of COMPARE AND WRITE the first octet that is not as expected is told.
 static void on_complete(void *ctx, struct service_request *service, instant_ns now)
 {
@@ -263,9 +269,11 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
         task_refuse(task, SCSI_BUSY, now);
     } else if (service->completion == NODE_RESERVED) {
         task_conflict(task, now);
+    } else if (service->completion == NODE_MISCOMPARE) {
+        task_fail_at(task, FAULT_MISCOMPARE, service->miscompare_at, now);
+    } else if (service->completion == NODE_MEDIA && is_one_block(task)) {
+        task_fail_at(task, fault_of(task), service->offset / service->len, now);
     } else {
-        task->has_information = service->completion == NODE_MISCOMPARE;
-        task->information = service->miscompare_at;
         task_fail(task, fault_of(task), now);
     }
 }

@@ -51,6 +51,14 @@ void task_fail(struct scsi_task *task, enum scsi_fault fault, instant_ns now)
     respond(task, now);
 }
 
+void task_fail_at(struct scsi_task *task, enum scsi_fault fault, uint64_t information,
+                  instant_ns now)
+{
+    task->has_information = true;
+    task->information = information;
+    task_fail(task, fault, now);
+}
+
 void task_refuse(struct scsi_task *task, enum scsi_status_code status, instant_ns now)
 {
     task->nexus->it->target->counters.refusals++;

@@ -412,6 +412,43 @@ static void a_comparison_has_a_longest_length(void **state)
     assert_int_equal(stage_run(compare(0, 128), 0, 2 * 128 * 4096), SCSI_GOOD);
 }
 
+/* ---- where it failed is told ----------------------------------------------------------------- */
+
+static void expect_told(uint64_t information)
+{
+    assert_true(stage->task.has_information);
+    assert_int_equal(stage->task.information, information);
+}
+
+static void the_first_block_that_is_none_is_told(void **state)
+{
+    expect_fault(cdb_of(0x28, LAST, 2), 1024, 0, FAULT_LBA);
+    expect_told(STAGE_BLOCKS);
+    expect_fault(cdb_of(0x8a, STAGE_BLOCKS + 5, 2), 0, 1024, FAULT_LBA);
+    expect_told(STAGE_BLOCKS + 5);
+    expect_fault(cdb_of(0x93, STAGE_BLOCKS, 0), 0, 512, FAULT_LBA); // all up to the end
+    expect_told(STAGE_BLOCKS);
+    expect_fault(compare(LAST, 2), 0, 2048, FAULT_LBA);
+    expect_told(STAGE_BLOCKS);
+}
+
+static void a_block_that_the_medium_lost_is_told_where_it_is_known(void **state)
+{
+    stage->completion = NODE_MEDIA;
+    stage->fails_at = stage->served + 1;
+    expect_fault(cdb_of(0x28, 9, 1), 512, 0, FAULT_READ);
+    expect_told(9);
+    stage->fails_at = stage->served + 1;
+    expect_fault(cdb_of(0x2a, 10, 1), 0, 512, FAULT_WRITE);
+    expect_told(10);
+    stage->fails_at = stage->served + 1;
+    expect_fault(cdb_of(0x28, 9, 2), 1024, 0, FAULT_READ); // one of two
+    assert_false(stage->task.has_information);
+    stage->fails_at = stage->served + 1;
+    expect_fault(cdb_of(0x35, 9, 1), 0, 0, FAULT_WRITE); // a flush is of all
+    assert_false(stage->task.has_information);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void each_end_has_its_status(void **state)
@@ -492,6 +529,8 @@ int main(void)
         STAGE_TEST(a_list_has_a_longest_length),
         STAGE_TEST(what_is_as_expected_is_changed_and_nothing_else),
         STAGE_TEST(a_comparison_has_a_longest_length),
+        STAGE_TEST(the_first_block_that_is_none_is_told),
+        STAGE_TEST(a_block_that_the_medium_lost_is_told_where_it_is_known),
         STAGE_TEST(each_end_has_its_status),
         STAGE_TEST(a_step_that_fails_ends_the_command),
     };
