@@ -26,6 +26,11 @@ static void fail(struct nvme_command *command, unsigned status, unsigned locatio
     nvme_command_fail(command, status | NVME_STATUS_DNR, location);
 }
 
+static uint32_t default_nothing(const struct nvme_controller *c)
+{
+    return 0;
+}
+
 // What they steer is not there.
 static void get_nothing(struct nvme_command *command, instant_ns now)
 {
@@ -34,10 +39,20 @@ static void get_nothing(struct nvme_command *command, instant_ns now)
 
 /* ---- queues ---------------------------------------------------------------------------------- */
 
+static uint32_t queues(const struct nvme_controller *c, unsigned count)
+{
+    uint32_t less_1 = c->is_discovery ? 0 : count - 1;
+    return less_1 | less_1 << 16;
+}
+
 static uint32_t queues_granted(const struct nvme_controller *c)
 {
-    uint32_t less_1 = c->is_discovery ? 0 : c->io_queue_count - 1;
-    return less_1 | less_1 << 16;
+    return queues(c, c->io_queue_count);
+}
+
+static uint32_t default_queue_count(const struct nvme_controller *c)
+{
+    return queues(c, NVME_IO_QUEUE_COUNT_MAX);
 }
 
 static void get_queue_count(struct nvme_command *command, instant_ns now)
@@ -203,20 +218,23 @@ static const struct feature_facts {
     bool is_of_namespace; // else of the controller
     void (*get)(struct nvme_command *command, instant_ns now);
     void (*set)(struct nvme_command *command, instant_ns now); // NULL: it stands
+    // Before a host has set it. NULL: none can.
+    uint32_t (*get_default)(const struct nvme_controller *c);
 } features[] = {
-    {NVME_FEATURE_ARBITRATION, false, get_nothing, NULL},
-    {NVME_FEATURE_POWER_MANAGEMENT, false, get_nothing, NULL},
-    {NVME_FEATURE_TEMPERATURE, false, get_temperature_threshold, NULL},
-    {NVME_FEATURE_ERROR_RECOVERY, true, get_nothing, NULL},
-    {NVME_FEATURE_VOLATILE_WRITE_CACHE, false, get_write_cache, NULL},
-    {NVME_FEATURE_NUMBER_OF_QUEUES, false, get_queue_count, set_queue_count},
-    {NVME_FEATURE_WRITE_ATOMICITY, false, get_nothing, NULL},
-    {NVME_FEATURE_ASYNC_EVENTS, false, get_events, set_events},
-    {NVME_FEATURE_KEEP_ALIVE_TIMER, false, get_keep_alive, set_keep_alive},
-    {NVME_FEATURE_HOST_IDENTIFIER, false, get_host_identifier, set_host_identifier},
-    {NVME_FEATURE_RESERVATION_MASK, true, get_reservation_mask, set_reservation_mask},
+    {NVME_FEATURE_ARBITRATION, false, get_nothing, NULL, NULL},
+    {NVME_FEATURE_POWER_MANAGEMENT, false, get_nothing, NULL, NULL},
+    {NVME_FEATURE_TEMPERATURE, false, get_temperature_threshold, NULL, NULL},
+    {NVME_FEATURE_ERROR_RECOVERY, true, get_nothing, NULL, NULL},
+    {NVME_FEATURE_VOLATILE_WRITE_CACHE, false, get_write_cache, NULL, NULL},
+    {NVME_FEATURE_NUMBER_OF_QUEUES, false, get_queue_count, set_queue_count, default_queue_count},
+    {NVME_FEATURE_WRITE_ATOMICITY, false, get_nothing, NULL, NULL},
+    {NVME_FEATURE_ASYNC_EVENTS, false, get_events, set_events, default_nothing},
+    {NVME_FEATURE_KEEP_ALIVE_TIMER, false, get_keep_alive, set_keep_alive, default_nothing},
+    {NVME_FEATURE_HOST_IDENTIFIER, false, get_host_identifier, set_host_identifier, NULL},
+    {NVME_FEATURE_RESERVATION_MASK, true, get_reservation_mask, set_reservation_mask,
+     default_nothing},
     // Set by Reservation Register.
-    {NVME_FEATURE_RESERVATION_PERSISTENCE, true, get_reservation_persistence, NULL},
+    {NVME_FEATURE_RESERVATION_PERSISTENCE, true, get_reservation_persistence, NULL, NULL},
 };
 
 static const struct feature_facts *facts_of(uint8_t fid)
@@ -254,11 +272,26 @@ void nvme_set_features(struct nvme_command *command, instant_ns now)
     }
 }
 
+static uint32_t capabilities(const struct feature_facts *facts)
+{
+    return (facts->is_of_namespace ? NVME_FEATURE_IS_OF_NAMESPACE : 0) |
+           (facts->get_default != NULL ? NVME_FEATURE_IS_CHANGEABLE : 0);
+}
+
+// None can be saved, and what is not saved is the default (NVM Express 1.4 section 5.14.1).
 void nvme_get_features(struct nvme_command *command, instant_ns now)
 {
     const struct feature_facts *facts = facts_of(command->sqe[NVME_SQE_OFF_CDW10]);
+    uint32_t select = get_le32(command->sqe + NVME_SQE_OFF_CDW10) >> NVME_FEATURE_SELECT_SHIFT &
+                      NVME_FEATURE_SELECT_MASK;
     if (facts == NULL) {
         fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
+    } else if (select > NVME_SELECT_CAPABILITIES) {
+        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10 + 1);
+    } else if (select == NVME_SELECT_CAPABILITIES) {
+        tell(command, capabilities(facts));
+    } else if (select != NVME_SELECT_CURRENT && facts->get_default != NULL) {
+        tell(command, facts->get_default(command->queue->controller));
     } else {
         facts->get(command, now);
     }

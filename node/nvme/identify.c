@@ -104,7 +104,8 @@ static uint16_t optional_commands(uint32_t abilities)
     return (uint16_t)(((abilities & VOLUME_CAN_TRIM) != 0 ? NVME_ONCS_DSM : 0) |
                       ((abilities & VOLUME_CAN_WRITE_ZEROES) != 0 ? NVME_ONCS_WRITE_ZEROES : 0) |
                       ((abilities & VOLUME_CAN_WRITE) != 0 ? NVME_ONCS_COPY : 0) |
-                      NVME_ONCS_COMPARE | NVME_ONCS_RESERVATIONS | NVME_ONCS_VERIFY);
+                      NVME_ONCS_COMPARE | NVME_ONCS_SAVE_SELECT | NVME_ONCS_RESERVATIONS |
+                      NVME_ONCS_VERIFY);
 }
 
 // In blocks of any of the namespaces.

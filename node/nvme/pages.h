@@ -78,6 +78,7 @@ enum {
     NVME_ONCS_COMPARE = 1 << 0,
     NVME_ONCS_DSM = 1 << 2,
     NVME_ONCS_WRITE_ZEROES = 1 << 3,
+    NVME_ONCS_SAVE_SELECT = 1 << 4,
     NVME_ONCS_RESERVATIONS = 1 << 5,
     NVME_ONCS_VERIFY = 1 << 7,
     NVME_ONCS_COPY = 1 << 8,

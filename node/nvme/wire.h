@@ -290,6 +290,17 @@ enum nvme_feature {
 
 #define NVME_FEATURE_SAVE UINT32_C(0x80000000)
 
+// Bits 10:8 of Get Features: which of its values, or what can be done with it.
+enum nvme_feature_select {
+    NVME_SELECT_CURRENT,
+    NVME_SELECT_DEFAULT,
+    NVME_SELECT_SAVED,
+    NVME_SELECT_CAPABILITIES,
+};
+enum { NVME_FEATURE_SELECT_SHIFT = 8, NVME_FEATURE_SELECT_MASK = 7 };
+// That answer; bit 0: it can be saved.
+enum { NVME_FEATURE_IS_OF_NAMESPACE = 1 << 1, NVME_FEATURE_IS_CHANGEABLE = 1 << 2 };
+
 enum { NVME_HOSTID_EXTENDED = 1 << 0 }; // CDW11: of 16 octets
 
 // CDW11 of the temperature threshold: which of the two.

@@ -41,7 +41,7 @@ class Facts:
     def __init__(self, node, name, **options):
         self.node = node
         self.uuid = node.nqn.rpartition(':')[2]
-        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 6, 0x1ad, False
+        self.blocks, self.cntlid, self.vwc, self.oncs, self.is_read_only = 2048, 1, 6, 0x1bd, False
         self.name = name
         self.preferred = 8
         vars(self).update(options)
@@ -93,7 +93,7 @@ def identify_tells_of_a_volume_in_memory():
 @case
 def identify_tells_of_a_volume_that_only_reads():
     with Nvme('-r', 'ram:1M') as node, session(node.address, node.nqn) as (admin, _):
-        Facts(node, 'ram', oncs=0xa1, is_read_only=True).check(admin)
+        Facts(node, 'ram', oncs=0xb1, is_read_only=True).check(admin)
 
 
 @case

@@ -102,7 +102,7 @@ static void controller_tells_of_itself(void **state)
                 {342, NULL, "0a45"},             // ANA
                 {344, NULL, "0001000000010000"}, // groups
                 {512, NULL, "66448000"},         // entries of 64 and 16 octets, 128 commands
-                {516, NULL, "00010000ad010100"}, // namespaces, commands, fused
+                {516, NULL, "00010000bd010100"}, // namespaces, commands, fused
                 {525, NULL, "07"},               // a cache, flushed for all
                 {532, NULL, "ff030100"}, // 1024 blocks compared and written, copies of format 0
                 {536, NULL, "0100300000010000"}, // SGLs by offset and of the transport; namespaces
@@ -115,12 +115,12 @@ static void abilities_are_told_as_commands(void **state)
         uint32_t abilities;
         uint8_t oncs, vwc, nsfeat, dlfeat, nsattr;
     } table[] = {
-        {VOLUME_CAN_WRITE, 0xa1, 6, 0x10, 0, 0},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_FLUSH, 0xa1, 7, 0x10, 0, 0},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_TRIM, 0xa5, 6, 0x11, 0, 0},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES, 0xa9, 6, 0x10, 0, 0},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_TRIM, 0xad, 6, 0x11, 9, 0},
-        {0, 0xa1, 6, 0x10, 0, 1}, // it cannot be written
+        {VOLUME_CAN_WRITE, 0xb1, 6, 0x10, 0, 0},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_FLUSH, 0xb1, 7, 0x10, 0, 0},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_TRIM, 0xb5, 6, 0x11, 0, 0},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES, 0xb9, 6, 0x10, 0, 0},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_TRIM, 0xbd, 6, 0x11, 9, 0},
+        {0, 0xb1, 6, 0x10, 0, 1}, // it cannot be written
     };
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         s->row.abilities = table[i].abilities;
@@ -516,6 +516,33 @@ static void features_that_stand_are_not_changed(void **state)
     }
 }
 
+// What it is, what it was at first, what of that is kept, and what can be done with it.
+static void features_are_told_as_the_host_selects(void **state)
+{
+    static const struct {
+        uint32_t fid, value, current, is_default, capabilities;
+    } rows[] = {
+        {NVME_FEATURE_NUMBER_OF_QUEUES, 0x00030003, 0x00030003, 0x000f000f, 4},
+        {NVME_FEATURE_ASYNC_EVENTS, 0x900, 0x900, 0, 4},
+        {NVME_FEATURE_KEEP_ALIVE_TIMER, 5000, 5000, 0, 4},
+        {NVME_FEATURE_RESERVATION_MASK, 2, 2, 0, 6},
+        {NVME_FEATURE_VOLATILE_WRITE_CACHE, 0, 1, 1, 0},
+        {NVME_FEATURE_ERROR_RECOVERY, 0, 0, 0, 2},
+        {NVME_FEATURE_RESERVATION_PERSISTENCE, 0, 0, 0, 2},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const uint32_t fid = rows[i].fid;
+        feature(NVME_ADMIN_SET_FEATURES, fid, rows[i].value);
+        assert_int_equal(get(fid), rows[i].current);
+        assert_int_equal(get(fid | NVME_SELECT_DEFAULT << 8), rows[i].is_default);
+        assert_int_equal(get(fid | NVME_SELECT_SAVED << 8), rows[i].is_default);
+        assert_int_equal(get(fid | NVME_SELECT_CAPABILITIES << 8), rows[i].capabilities);
+        assert_int_equal(feature(NVME_ADMIN_GET_FEATURES, fid | 4 << 8, 0).status,
+                         NVME_INVALID_FIELD);
+    }
+    assert_int_equal(get(NVME_FEATURE_HOST_IDENTIFIER | NVME_SELECT_CAPABILITIES << 8), 0);
+}
+
 static void commands_that_there_are_not_are_refused(void **state)
 {
     assert_int_equal(feature(0x00, 0, 0).status, NVME_INVALID_OPCODE);
@@ -599,6 +626,7 @@ int main(void)
         TEST(queues_are_granted_up_to_16),
         TEST(features_are_kept_or_refused),
         TEST(features_that_stand_are_not_changed),
+        TEST(features_are_told_as_the_host_selects),
         TEST(commands_that_there_are_not_are_refused),
         TEST(events_are_asked_for_four_times_at_most),
         TEST(request_for_an_event_is_aborted),
