@@ -345,9 +345,9 @@ void nvme_connect_forget(struct nvme_queue *queue);
 void nvme_io_complete(struct nvme_command *command, enum node_completion completion,
                       instant_ns now);
 
-// A Verify has no data to move: what it was to read is in the node's buffer, which suffices.
-bool nvme_io_is_verify(const struct nvme_command *command);
-void nvme_io_verified(struct nvme_command *command, instant_ns now);
+// The CTA has a buffer for it. Are its data the node's alone, and so dealt with? False: they move
+// between the buffer and the host.
+bool nvme_io_take_buffer(struct nvme_command *command, instant_ns now);
 
 // The octets of the volume that a Read, Write or Compare names, and can move. False: refused.
 bool nvme_io_data_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len);
@@ -362,7 +362,6 @@ uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode);
 
 // ---- copy.c
 
-bool nvme_is_copy(const struct nvme_command *command);
 void nvme_copy(struct nvme_command *command, instant_ns now);
 // The CTA has a buffer for a piece that is read, or written.
 void nvme_copy_transfer(struct nvme_command *command, instant_ns now);

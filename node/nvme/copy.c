@@ -169,11 +169,6 @@ static void on_scratch(struct nvme_command *command, instant_ns now)
     nvme_scratch_fetch(command, on_ranges);
 }
 
-bool nvme_is_copy(const struct nvme_command *command)
-{
-    return command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_COPY;
-}
-
 void nvme_copy(struct nvme_command *command, instant_ns now)
 {
     uint32_t count = command->sqe[NVME_COPY_OFF_NR] + UINT32_C(1);

@@ -139,12 +139,7 @@ static void execute_verify(struct nvme_command *command, instant_ns now)
     }
 }
 
-bool nvme_io_is_verify(const struct nvme_command *command)
-{
-    return command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_VERIFY;
-}
-
-void nvme_io_verified(struct nvme_command *command, instant_ns now)
+static void verified(struct nvme_command *command, instant_ns now)
 {
     struct nvme_target *target = command->queue->target;
     target->parts.cta->transferred(target->parts.cta_ctx, &command->service, NODE_OK, now);
@@ -288,46 +283,40 @@ unsigned nvme_io_status(const struct nvme_command *command, enum node_completion
     return statuses[completion];
 }
 
-void nvme_io_complete(struct nvme_command *command, enum node_completion completion, instant_ns now)
-{
-    if (completion != NODE_OK) {
-        fail_as(command, completion);
-    } else if (command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_DATASET_MANAGEMENT) {
-        trim_next(command, now);
-    } else if (command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_FLUSH) {
-        flush_next(command, now);
-    } else if (nvme_is_copy(command)) {
-        nvme_copy_written(command, now);
-    } else if (!nvme_command_flush_behind(command, now)) {
-        nvme_command_succeed(command);
-    }
-}
-
 /* ---- the command ----------------------------------------------------------------------------- */
 
 static const struct io_facts {
     void (*execute)(struct nvme_command *command, instant_ns now);
     uint32_t ability; // that the volume must have
     bool changes;
+    // The CTA has a buffer for data that are the node's alone. NULL: they are the host's.
+    void (*on_buffer)(struct nvme_command *command, instant_ns now);
+    // What was asked of the CTA is done. NULL: that was all.
+    void (*on_done)(struct nvme_command *command, instant_ns now);
 } commands[] = {
-    [NVME_IO_FLUSH] = {execute_flush, 0, false},
+    [NVME_IO_FLUSH] = {execute_flush, 0, false, .on_done = flush_next},
     [NVME_IO_WRITE] = {execute_write, 0, true},
     [NVME_IO_READ] = {execute_read, 0, false},
     [NVME_IO_COMPARE] = {execute_compare, 0, false},
     [NVME_IO_WRITE_ZEROES] = {execute_write_zeroes, VOLUME_CAN_WRITE_ZEROES, true},
-    [NVME_IO_DATASET_MANAGEMENT] = {execute_dsm, VOLUME_CAN_TRIM, true},
-    [NVME_IO_VERIFY] = {execute_verify, 0, false},
+    [NVME_IO_DATASET_MANAGEMENT] = {execute_dsm, VOLUME_CAN_TRIM, true, .on_done = trim_next},
+    [NVME_IO_VERIFY] = {execute_verify, 0, false, .on_buffer = verified},
     [NVME_IO_RESERVATION_REGISTER] = {nvme_reservation_change, 0, false},
     [NVME_IO_RESERVATION_REPORT] = {nvme_reservation_report, 0, false},
     [NVME_IO_RESERVATION_ACQUIRE] = {nvme_reservation_change, 0, false},
     [NVME_IO_RESERVATION_RELEASE] = {nvme_reservation_change, 0, false},
-    [NVME_IO_COPY] = {execute_copy, 0, true},
+    [NVME_IO_COPY] = {execute_copy, 0, true, nvme_copy_transfer, nvme_copy_written},
 };
 
 static const struct io_facts *facts_of(uint8_t opcode)
 {
     bool is_known = opcode < sizeof commands / sizeof commands[0];
     return is_known && commands[opcode].execute != NULL ? &commands[opcode] : NULL;
+}
+
+static const struct io_facts *facts_of_command(const struct nvme_command *command)
+{
+    return facts_of(command->sqe[NVME_SQE_OFF_OPCODE]);
 }
 
 uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode)
@@ -365,7 +354,7 @@ static bool admit(struct nvme_command *command)
     if (!names_namespace(command)) {
         return false;
     }
-    uint32_t ability = facts_of(command->sqe[NVME_SQE_OFF_OPCODE])->ability;
+    uint32_t ability = facts_of_command(command)->ability;
     bool is_known = ability == 0 || can(command, ability) ||
                     !can(command, VOLUME_CAN_WRITE); // those are refused as changes
     if (!is_known) {
@@ -385,10 +374,35 @@ bool nvme_io_data_take(struct nvme_command *command, uint64_t *ret_offset, uint6
            data_take(command, ret_offset, ret_len);
 }
 
+/* ---- what the CTA says ----------------------------------------------------------------------- */
+
+bool nvme_io_take_buffer(struct nvme_command *command, instant_ns now)
+{
+    const struct io_facts *facts = facts_of_command(command);
+    if (facts->on_buffer != NULL) {
+        facts->on_buffer(command, now);
+    }
+    return facts->on_buffer != NULL;
+}
+
+void nvme_io_complete(struct nvme_command *command, enum node_completion completion, instant_ns now)
+{
+    const struct io_facts *facts = facts_of_command(command);
+    if (completion != NODE_OK) {
+        fail_as(command, completion);
+    } else if (facts->on_done != NULL) {
+        facts->on_done(command, now);
+    } else if (!nvme_command_flush_behind(command, now)) {
+        nvme_command_succeed(command);
+    }
+}
+
+/* ---- where it begins ------------------------------------------------------------------------- */
+
 static void on_bound(struct nvme_command *command, enum node_completion bound, instant_ns now)
 {
     if (bound == NODE_OK) {
-        facts_of(command->sqe[NVME_SQE_OFF_OPCODE])->execute(command, now);
+        facts_of_command(command)->execute(command, now);
     } else {
         fail_as(command, bound);
     }

@@ -235,12 +235,7 @@ static void on_transfer(void *ctx, struct service_request *service, instant_ns n
         nvme_fused_transfer(command, now);
         return;
     }
-    if (nvme_io_is_verify(command)) {
-        nvme_io_verified(command, now);
-        return;
-    }
-    if (nvme_is_copy(command)) {
-        nvme_copy_transfer(command, now);
+    if (nvme_io_take_buffer(command, now)) {
         return;
     }
     command->data = service->data;
