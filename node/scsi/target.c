@@ -167,24 +167,28 @@ void nexus_abort(struct nexus *nexus, instant_ns now)
 }
 
 // SAM-5 section 7.5: the unit has one task set for all nexuses (TST is 0).
+static void unit_abort(struct logical_unit *unit, instant_ns now)
+{
+    for (struct list_link *l = unit->nexuses.next; l != &unit->nexuses; l = l->next) {
+        nexus_abort(LIST_ENTRY(l, struct nexus, link), now);
+    }
+}
+
 void nexus_clear(struct nexus *nexus, instant_ns now)
 {
     const struct list_link *all = &nexus->unit->nexuses;
     for (struct list_link *l = all->next; l != all; l = l->next) {
         struct nexus *other = LIST_ENTRY(l, struct nexus, link);
-        if (other != nexus && unaborted(other) != NULL) {
-            other->attentions |= 1U << SCSI_ATTENTION_CLEARED;
-        }
-        nexus_abort(other, now);
+        bool loses = other != nexus && unaborted(other) != NULL;
+        other->attentions |= loses ? 1U << SCSI_ATTENTION_CLEARED : 0;
     }
+    unit_abort(nexus->unit, now);
 }
 
 void nexus_reset_unit(struct nexus *nexus, instant_ns now)
 {
     struct logical_unit *unit = nexus->unit;
-    for (struct list_link *l = unit->nexuses.next; l != &unit->nexuses; l = l->next) {
-        nexus_abort(LIST_ENTRY(l, struct nexus, link), now);
-    }
+    unit_abort(unit, now);
     const struct scsi_target_parts *parts = &nexus->it->target->parts;
     parts->cta->unclaim(parts->cta_ctx, nexus->connection, true);
     unit->mode = (struct unit_mode){0};
