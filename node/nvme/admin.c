@@ -103,12 +103,19 @@ static void execute_event_request(struct nvme_command *command, instant_ns now)
 
 /* ---- the commands ---------------------------------------------------------------------------- */
 
-// What has begun ends by itself; a request for an event waits, perhaps for ever.
+// Of the queue; what has begun ends by itself.
+static bool waiter_abort(struct nvme_controller *c, uint16_t sqid, uint16_t cid)
+{
+    struct nvme_queue *queue = sqid <= NVME_IO_QUEUE_COUNT_MAX ? c->queues[sqid] : NULL;
+    return queue != NULL && nvme_waiter_abort(queue, cid);
+}
+
 static void execute_abort(struct nvme_command *command, instant_ns now)
 {
+    struct nvme_controller *c = command->queue->controller;
     uint16_t sqid = get_le16(command->sqe + NVME_ABORT_OFF_SQID);
     uint16_t cid = get_le16(command->sqe + NVME_ABORT_OFF_CID);
-    bool is_aborted = sqid == 0 && event_request_abort(command->queue->controller, cid);
+    bool is_aborted = (sqid == 0 && event_request_abort(c, cid)) || waiter_abort(c, sqid, cid);
     command->result = is_aborted ? 0 : NVME_ABORT_NOT_ABORTED;
     nvme_command_succeed(command);
 }

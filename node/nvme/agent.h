@@ -297,6 +297,8 @@ void nvme_command_succeed(struct nvme_command *command);
 void nvme_command_fail(struct nvme_command *command, unsigned status, unsigned location);
 // It ends as the host has wished: no error, and not in that log.
 void nvme_command_abort(struct nvme_command *command, unsigned status);
+// Ends the command of the queue with this identifier as the host has wished, if it waits to begin.
+bool nvme_waiter_abort(struct nvme_queue *queue, uint16_t cid);
 // The first `len` octets of the scratch, with a good response.
 void nvme_command_deliver_scratch(struct nvme_command *command, uint32_t len);
 // The scratch, now or in turn; then `on_scratch`. `len` octets of it are the command's data.

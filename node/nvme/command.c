@@ -99,6 +99,30 @@ void nvme_command_abort(struct nvme_command *command, unsigned status)
     respond(command);
 }
 
+static struct nvme_command *waiter_find(const struct list_link *waiters, uint16_t cid)
+{
+    for (struct list_link *l = waiters->next; l != waiters; l = l->next) {
+        struct nvme_command *command = LIST_ENTRY(l, struct nvme_command, wait_link);
+        if (get_le16(command->sqe + NVME_SQE_OFF_CID) == cid) {
+            return command;
+        }
+    }
+    return NULL;
+}
+
+// For the scratch or for its namespace. One of two that are fused does not end alone.
+bool nvme_waiter_abort(struct nvme_queue *queue, uint16_t cid)
+{
+    struct nvme_command *command = waiter_find(&queue->scratch_waiters, cid);
+    command = command != NULL ? command : waiter_find(&queue->unbound, cid);
+    if (command == NULL || nvme_is_fused(command)) {
+        return false;
+    }
+    list_remove(&command->wait_link);
+    nvme_command_abort(command, NVME_ABORT_REQUESTED);
+    return true;
+}
+
 void nvme_command_cqe(struct nvme_command *command, uint8_t *ret)
 {
     struct nvme_queue *queue = command->queue;

@@ -328,6 +328,35 @@ static void what_waits_to_be_bound_ends_with_its_queue(void **state)
     stage_destroy(s);
 }
 
+static void what_waits_to_be_bound_is_aborted(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    uint8_t sqe[NVME_SQE_LEN];
+    stage_group(s);
+    struct session session = session_on(s, STAGE_HOST);
+    struct line *other = line_open(s);
+    line_connect(other, STAGE_HOST, 2, session.cntlid, 0);
+    turn(s);
+    s->is_slow = true;
+    read_send(other, 2);
+    unsigned answers = other->answer_count;
+    sqe_fill(session.admin, sqe, NVME_ADMIN_ABORT, 0);
+    put_le16(sqe + NVME_ABORT_OFF_SQID, 2);
+    put_le16(sqe + NVME_ABORT_OFF_CID, other->cid);
+    line_send(session.admin, sqe);
+    assert_int_equal(line_answer(session.admin).result, 0);
+    assert_int_equal(other->answer_count, answers + 1);
+    assert_int_equal(line_answer(other).status, NVME_ABORT_REQUESTED);
+    stage_answer(s);
+    turn(s);
+    assert_int_equal(s->request_count, 0);
+    assert_int_equal(other->answer_count, answers + 1);
+    line_end(other);
+    session_leave(&session);
+    assert_int_equal(s->disconnects, s->connects);
+    stage_destroy(s);
+}
+
 static void a_volume_that_goes_is_let_go_of_when_its_commands_have_ended(void **state)
 {
     struct stage *s = stage_create(ALL);
@@ -710,6 +739,7 @@ int main(void)
         cmocka_unit_test(a_queue_is_bound_by_the_first_command),
         cmocka_unit_test(what_the_uma_refuses_is_a_status_of_the_command),
         cmocka_unit_test(what_waits_to_be_bound_ends_with_its_queue),
+        cmocka_unit_test(what_waits_to_be_bound_is_aborted),
         cmocka_unit_test(a_volume_that_goes_is_let_go_of_when_its_commands_have_ended),
         cmocka_unit_test(a_host_that_comes_back_waits_for_no_other_namespace),
         cmocka_unit_test(each_completion_has_its_status),

@@ -152,6 +152,49 @@ static void range_that_fails_is_named(void **state)
     assert_int_equal(s->request_count, 0);
 }
 
+/* ---- what is aborted ------------------------------------------------------------------------- */
+
+// Did it abort the command with this identifier?
+static bool aborts(uint16_t sqid, uint16_t cid)
+{
+    uint8_t sqe[NVME_SQE_LEN];
+    sqe_fill(admin, sqe, NVME_ADMIN_ABORT, 0);
+    put_le16(sqe + NVME_ABORT_OFF_SQID, sqid);
+    put_le16(sqe + NVME_ABORT_OFF_CID, cid);
+    line_send(admin, sqe);
+    assert_int_equal(line_answer(admin).status, NVME_OK);
+    return line_answer(admin).result == 0;
+}
+
+// A queue has one scratch for lists of ranges.
+static void what_waits_to_begin_is_aborted(void **state)
+{
+    range_put(0, 0, 1);
+    copy_send(1, 100, 0);
+    uint16_t first = io->cid;
+    copy_send(1, 200, 0);
+    uint16_t second = io->cid;
+    copy_send(1, 300, 0);
+    unsigned answers = io->answer_count;
+    assert_false(aborts(1, first)); // it has begun
+    assert_false(aborts(2, second));
+    assert_false(aborts(0, second));
+    assert_false(aborts(UINT16_MAX, second));
+    assert_false(aborts(1, second + 100));
+    assert_int_equal(io->answer_count, answers);
+    assert_true(aborts(1, second));
+    assert_int_equal(io->answer_count, answers + 1);
+    assert_int_equal(line_answer(io).cid, second);
+    assert_int_equal(line_answer(io).status, NVME_ABORT_REQUESTED);
+    assert_false(aborts(1, second)); // it is no more
+    expect_read(0, 1, 1);
+    expect_written(100, 1, 1);
+    assert_int_equal(line_answer(io).status, NVME_OK);
+    expect_read(0, 1, 3);
+    expect_written(300, 1, 3);
+    assert_int_equal(s->request_count, 0);
+}
+
 /* ---- what goes meanwhile --------------------------------------------------------------------- */
 
 static void copy_on_a_lost_connection_writes_no_more(void **state)
@@ -258,6 +301,7 @@ int main(void)
         TEST(ranges_are_copied_piece_by_piece_in_order),
         TEST(copy_that_shall_be_stable_is_flushed_once),
         TEST(range_that_fails_is_named),
+        TEST(what_waits_to_begin_is_aborted),
         TEST(copy_on_a_lost_connection_writes_no_more),
         TEST(piece_on_its_way_is_not_written_after_the_end),
         TEST(copy_of_a_volume_that_goes_ends_with_it),
