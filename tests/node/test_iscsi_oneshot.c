@@ -3,24 +3,20 @@
 // session does.
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/time.h"
 #include "base/why.h"
 #include "initiator/iscsi/iscsi.h"
 #include "node/ddm/scsi_session.h"
 #include "node/ddm/scsi_transport.h"
+#include "tests/node/scsi_session_stage.h"
 
-enum { SAID_MAX = 4096, LOOKS_MAX = 5000, ASKED_MAX = SCSI_SESSION_DEPTH + 8 };
+enum { ASKED_MAX = SCSI_SESSION_DEPTH + 8 };
 
 /* ---- the initiator --------------------------------------------------------------------------- */
 
@@ -137,41 +133,14 @@ static void answer(int error)
 
 /* ---- who has the session --------------------------------------------------------------------- */
 
-static instant_ns now;
-static duration_ns step; // each look at the clock
-static unsigned looks;
-static char said[SAID_MAX], ended[SAID_MAX];
-static struct scsi_transport *transport;
-static struct why why;
-static struct scsi_job jobs[ASKED_MAX];
-
-static instant_ns clock_of_test(void *ctx)
+static int open_it(const char *object, bool is_restart)
 {
-    assert_true(++looks < LOOKS_MAX); // nobody waits for ever
-    now += step;
-    return now;
-}
-
-static void say(void *ctx, const char *line)
-{
-    size_t len = strlen(said);
-    snprintf(said + len, sizeof said - len, "%s\n", line);
-}
-
-static int open_at(const char *object, bool is_restart)
-{
-    char initiator[64];
-    snprintf(initiator, sizeof initiator, "iqn.test-%d", (int)getpid());
-    const struct ddm_parameter parameter = {"initiator", initiator};
-    const struct ddm_target at = {.object = object, .parameters = &parameter, .parameter_count = 1};
-    const struct ddm_host host = {.clock = clock_of_test, .say = say, .is_restart = is_restart};
-    why = (struct why){""};
-    return scsi_transport_iscsi_rdma.open(&at, &host, &transport, &why);
+    return open_at(&scsi_transport_iscsi_rdma, object, is_restart, (struct ddm_parameter){NULL});
 }
 
 static void open_well(void)
 {
-    assert_int_equal(open_at("//h/iqn.t/3", false), 0);
+    assert_int_equal(open_it("//h/iqn.t/3", false), 0);
     step = 0;
 }
 
@@ -181,35 +150,11 @@ static void close_all(void)
     assert_int_equal(it.open, 0);
 }
 
-static void on_end(void *ctx, struct scsi_job *job)
-{
-    size_t len = strlen(ended);
-    snprintf(ended + len, sizeof ended - len, "%u:%d ", job->cdb[1], job->error);
-}
-
-static struct scsi_job *submit(uint8_t number)
-{
-    struct scsi_job *job = &jobs[number];
-    *job = (struct scsi_job){.cdb = {0x28, number}, .error = 77, .on_end = on_end};
-    list_init(&job->link);
-    transport->kind->submit(transport, job);
-    return job;
-}
-
-static void polled_at(instant_ns at)
-{
-    now = at;
-    transport->kind->poll(transport, now);
-}
-
 static int fresh(void **state)
 {
     memset(&it, 0, sizeof it);
     it.state = ISCSI_INITIATOR_READY;
-    now = 1000 * NS_PER_S;
-    step = 100 * NS_PER_MS;
-    looks = 0;
-    said[0] = ended[0] = '\0';
+    stage_reset();
     return 0;
 }
 
@@ -240,7 +185,7 @@ static void a_uri_names_a_unit(void **state)
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         fresh(NULL);
-        assert_int_equal(open_at(cases[i].object, false), 0);
+        assert_int_equal(open_it(cases[i].object, false), 0);
         assert_string_equal(it.asked, cases[i].asked);
         assert_string_equal(transport->kind->address(transport), cases[i].address);
         assert_int_equal(it.depth, SCSI_SESSION_DEPTH);
@@ -281,7 +226,7 @@ static void what_names_no_unit_is_refused(void **state)
     };
     for (unsigned i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         fresh(NULL);
-        assert_int_equal(open_at(objects[i], false), -EINVAL);
+        assert_int_equal(open_it(objects[i], false), -EINVAL);
         assert_string_equal(why.text, "not //[USER%25SECRET@]HOST[:PORT]/TARGET/LUN");
         assert_int_equal(it.begun, 0);
     }
@@ -302,7 +247,7 @@ static void the_isid_is_the_units(void **state)
     open_well();
     assert_memory_equal(it.isid, first, sizeof first);
     close_all();
-    assert_int_equal(open_at("//h/iqn.t/4", false), 0);
+    assert_int_equal(open_it("//h/iqn.t/4", false), 0);
     assert_memory_not_equal(it.isid, first, sizeof first);
     close_all();
 }
@@ -310,17 +255,17 @@ static void the_isid_is_the_units(void **state)
 static void a_session_that_cannot_begin_says_why(void **state)
 {
     it.cannot_begin = true;
-    assert_int_equal(open_at("//h/iqn.t/3", false), -ENOTCONN);
+    assert_int_equal(open_it("//h/iqn.t/3", false), -ENOTCONN);
     assert_string_equal(why.text, "h:3260/iqn.t/3: no device");
     assert_int_equal(it.begun, 1);
     fresh(NULL);
     it.state = ISCSI_INITIATOR_LOST;
-    assert_int_equal(open_at("//h/iqn.t/3", false), -ENOTCONN);
+    assert_int_equal(open_it("//h/iqn.t/3", false), -ENOTCONN);
     assert_string_equal(why.text, "h:3260/iqn.t/3: the peer left");
     assert_int_equal(it.open, 0);
     fresh(NULL);
     it.state = ISCSI_INITIATOR_BEGINS;
-    assert_int_equal(open_at("//h/iqn.t/3", false), -ENOTCONN);
+    assert_int_equal(open_it("//h/iqn.t/3", false), -ENOTCONN);
     assert_string_equal(why.text, "h:3260/iqn.t/3: the target does not answer");
     assert_int_equal(it.logouts, 0);
 }
@@ -342,7 +287,7 @@ static void a_unit_is_reset_after_a_restart(void **state)
         fresh(NULL);
         it.response = cases[i].response;
         it.cannot_reset = cases[i].cannot;
-        assert_int_equal(open_at("//h/iqn.t/3", true), cases[i].error);
+        assert_int_equal(open_it("//h/iqn.t/3", true), cases[i].error);
         assert_int_equal(it.resets, 1);
         if (cases[i].error == 0) {
             close_all();
@@ -374,7 +319,7 @@ static void a_command_goes_as_it_is_and_its_answer_comes_back(void **state)
                                     .direction = cases[i].direction,
                                     .data = data,
                                     .data_len = sizeof data - i,
-                                    .error = 77,
+                                    .error = JOB_UNDER_WAY,
                                     .on_end = on_end};
         list_init(&jobs[0].link);
         transport->kind->submit(transport, &jobs[0]);

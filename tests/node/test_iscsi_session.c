@@ -6,23 +6,19 @@
 #include <iscsi/iscsi.h>
 #include <iscsi/scsi-lowlevel.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/time.h"
 #include "base/why.h"
 #include "node/ddm/scsi_session.h"
 #include "node/ddm/scsi_transport.h"
+#include "tests/node/scsi_session_stage.h"
 
-enum { TASK_MAX = 200, SAID_MAX = 4096, LOOKS_MAX = 5000, NEVER = -1, UNSUPPORTED = 5 };
+enum { TASK_MAX = JOB_MAX, NEVER = -1, UNSUPPORTED = 5 };
 
 /* ---- the target ------------------------------------------------------------------------------ */
 
@@ -235,38 +231,10 @@ static void answer(int status)
 
 /* ---- who has the session --------------------------------------------------------------------- */
 
-static instant_ns now;
-static duration_ns step; // each look at the clock
-static unsigned looks;
-static char said[SAID_MAX];
-static struct scsi_transport *transport;
-static struct why why;
-static struct scsi_job jobs[TASK_MAX];
-static char ended[SAID_MAX];
-
-static instant_ns clock_of_test(void *ctx)
-{
-    assert_true(++looks < LOOKS_MAX); // nobody waits for ever
-    now += step;
-    return now;
-}
-
-static void say(void *ctx, const char *line)
-{
-    size_t len = strlen(said);
-    snprintf(said + len, sizeof said - len, "%s\n", line);
-}
-
 static int open_as(bool is_restart, const char *key, const char *value)
 {
-    char initiator[64];
-    snprintf(initiator, sizeof initiator, "iqn.test-%d", (int)getpid());
-    const struct ddm_parameter parameters[] = {{"initiator", initiator}, {key, value}};
-    const struct ddm_target at = {
-        .object = "//h/iqn.t/3", .parameters = parameters, .parameter_count = key != NULL ? 2 : 1};
-    const struct ddm_host host = {.clock = clock_of_test, .say = say, .is_restart = is_restart};
-    why = (struct why){""};
-    return scsi_transport_iscsi.open(&at, &host, &transport, &why);
+    return open_at(&scsi_transport_iscsi, "//h/iqn.t/3", is_restart,
+                   (struct ddm_parameter){key, value});
 }
 
 static void open_well(void)
@@ -281,34 +249,11 @@ static void close_all(void)
     assert_int_equal(target.contexts, 0);
 }
 
-static void on_end(void *ctx, struct scsi_job *job)
-{
-    size_t len = strlen(ended);
-    snprintf(ended + len, sizeof ended - len, "%u:%d ", job->cdb[1], job->error);
-}
-
-static void submit(uint8_t number)
-{
-    struct scsi_job *job = &jobs[number];
-    *job = (struct scsi_job){.cdb = {0x28, number}, .on_end = on_end};
-    list_init(&job->link);
-    transport->kind->submit(transport, job);
-}
-
-static void polled_at(instant_ns at)
-{
-    now = at;
-    transport->kind->poll(transport, now);
-}
-
 static int fresh(void **state)
 {
     memset(&target, 0, sizeof target);
     target.error = "refused\nmore";
-    now = 1000 * NS_PER_S;
-    step = 100 * NS_PER_MS;
-    looks = 0;
-    said[0] = ended[0] = '\0';
+    stage_reset();
     return 0;
 }
 
