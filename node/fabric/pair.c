@@ -13,7 +13,10 @@
 #include "node/loop/loop.h"
 #include "node/stream/progress.h"
 
-enum { ROUND_MAX = 8 }; // batches of completions, before other pairs have their turn
+enum {
+    ROUND_MAX = 8,  // batches of completions, before other pairs have their turn
+    ANSWER_MAX = 4, // messages answered together: the peer goes on with those meanwhile
+};
 
 static const duration_ns leave_within_ns = 2 * NS_PER_S;
 
@@ -129,7 +132,8 @@ static bool awaits_sends(const struct fabric_pair *p)
     return p->transfer_count > 0 || !list_is_empty(&p->sending);
 }
 
-// At most a batch of each kind. How many.
+// At most a batch of each kind. How many. Few messages: what is in the page cache is read while one
+// is taken, and a peer that waits for the answers to a whole queue has fallen asleep by then.
 static unsigned take(struct fabric_pair *p, instant_ns now)
 {
     const struct fabric_protocol *protocol = p->fabric->protocol;
@@ -140,7 +144,7 @@ static unsigned take(struct fabric_pair *p, instant_ns now)
         on_sent(p, &wcs[i]);
     }
     protocol->receives_post(p);
-    int received = ibv_poll_cq(p->recv_cq, FABRIC_POLL_BATCH, wcs);
+    int received = ibv_poll_cq(p->recv_cq, ANSWER_MAX, wcs);
     for (int i = 0; i < received; i++) {
         if (is_good(p, &wcs[i]) && fabric_is_usable(p)) {
             protocol->on_received(p, &wcs[i], now);
