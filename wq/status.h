@@ -9,7 +9,7 @@ enum wc_status {
     WC_LOC_PROT_ERR = 4,
     WC_WR_FLUSH_ERR = 5,
     WC_MW_BIND_ERR = 6,
-    WC_BAD_RESP_ERR = 8,
+    WC_BAD_RESP_ERR = 7,
     WC_REM_INV_REQ_ERR = 9,
     WC_REM_ACCESS_ERR = 10,
     WC_REM_OP_ERR = 11,

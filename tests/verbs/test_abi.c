@@ -1,5 +1,6 @@
 // The layouts that programs have compiled in. Where the header this is built with is older or newer
-// than rdma-core 44, a structure may have less or more at its end; nothing else may differ.
+// than rdma-core 44, a structure may have less or more at its end; nothing else may differ. And the
+// statuses of completions.
 #include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,6 +8,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <cmocka.h>
+
+#include "wq/status.h"
 
 struct layout {
     const char *what;
@@ -20,6 +23,10 @@ struct layout {
 #define OFFSET(type, member, expected)                                          \
     {                                                                           \
         "offset of " #type "." #member, offsetof(struct type, member), expected \
+    }
+#define STATUS(name)                          \
+    {                                         \
+        "WC_" #name, WC_##name, IBV_WC_##name \
     }
 
 static void check(const struct layout *layouts, size_t count)
@@ -78,11 +85,24 @@ static void tail_of_a_growing_structure_is_not_cut(void **state)
     assert_true(sizeof(struct ibv_qp_ex) >= 344);
 }
 
+// verbs/cq.c hands the engine's on as they are.
+static void statuses_are_those_of_programs(void **state)
+{
+    static const struct layout statuses[] = {
+        STATUS(LOC_LEN_ERR),     STATUS(LOC_QP_OP_ERR),     STATUS(LOC_PROT_ERR),
+        STATUS(WR_FLUSH_ERR),    STATUS(MW_BIND_ERR),       STATUS(BAD_RESP_ERR),
+        STATUS(REM_INV_REQ_ERR), STATUS(REM_ACCESS_ERR),    STATUS(REM_OP_ERR),
+        STATUS(RETRY_EXC_ERR),   STATUS(RNR_RETRY_EXC_ERR), STATUS(GENERAL_ERR),
+    };
+    check(statuses, sizeof statuses / sizeof statuses[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_those_of_programs),
         cmocka_unit_test(members_stand_where_inline_functions_look),
+        cmocka_unit_test(statuses_are_those_of_programs),
         cmocka_unit_test(tail_of_a_growing_structure_is_not_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
