@@ -18,8 +18,8 @@
 #include "view/tree.h"
 #include "view/wires.h"
 
-#define VIEW_PREFIX    "view." // a process id follows
-#define UNNAMED_PREFIX "new-view."
+#define VIEW_PREFIX    "view."     // a process id follows
+#define UNNAMED_PREFIX "new-view." // likewise
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char folder[PLACE_PATH_MAX], root[PLACE_PATH_MAX];
@@ -114,7 +114,7 @@ static void on_exit_of_process(void)
 // A folder that nobody has locked is one left behind: it gets its name when it is locked.
 static int begin(void)
 {
-    char unnamed[PLACE_PATH_MAX + sizeof UNNAMED_PREFIX];
+    char unnamed[PLACE_PATH_MAX + sizeof UNNAMED_PREFIX "-2147483648"];
     snprintf(unnamed, sizeof unnamed, "%s/" UNNAMED_PREFIX "%d", folder, (int)getpid());
     if (mkdir(unnamed, 0700) != 0 && errno != EEXIST) {
         return -1;
