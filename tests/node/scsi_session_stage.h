@@ -21,7 +21,7 @@ enum { SAID_MAX = 4096, LOOKS_MAX = 5000, JOB_MAX = 200, JOB_UNDER_WAY = 77 };
 
 static instant_ns now;
 static duration_ns step; // each look at the clock
-static unsigned looks;
+static unsigned look_count;
 static char said[SAID_MAX], ended[SAID_MAX];
 static struct scsi_transport *transport;
 static struct why why;
@@ -31,13 +31,13 @@ static inline void stage_reset(void)
 {
     now = 1000 * NS_PER_S;
     step = 100 * NS_PER_MS;
-    looks = 0;
+    look_count = 0;
     said[0] = ended[0] = '\0';
 }
 
 static inline instant_ns clock_of_test(void *ctx)
 {
-    assert_true(++looks < LOOKS_MAX); // nobody waits for ever
+    assert_true(++look_count < LOOKS_MAX); // nobody waits for ever
     now += step;
     return now;
 }
@@ -63,7 +63,7 @@ static inline int open_at(const struct scsi_transport_kind *kind, const char *ob
     return kind->open(&at, &host, &transport, &why);
 }
 
-static inline void on_end(void *ctx, struct scsi_job *job)
+static inline void on_job_end(void *ctx, struct scsi_job *job)
 {
     size_t len = strlen(ended);
     snprintf(ended + len, sizeof ended - len, "%u:%d ", job->cdb[1], job->error);
@@ -72,7 +72,7 @@ static inline void on_end(void *ctx, struct scsi_job *job)
 static inline struct scsi_job *submit(uint8_t number)
 {
     struct scsi_job *job = &jobs[number];
-    *job = (struct scsi_job){.cdb = {0x28, number}, .error = JOB_UNDER_WAY, .on_end = on_end};
+    *job = (struct scsi_job){.cdb = {0x28, number}, .error = JOB_UNDER_WAY, .on_end = on_job_end};
     list_init(&job->link);
     transport->kind->submit(transport, job);
     return job;

@@ -320,7 +320,7 @@ static void a_command_goes_as_it_is_and_its_answer_comes_back(void **state)
                                     .data = data,
                                     .data_len = sizeof data - i,
                                     .error = JOB_UNDER_WAY,
-                                    .on_end = on_end};
+                                    .on_end = on_job_end};
         list_init(&jobs[0].link);
         transport->kind->submit(transport, &jobs[0]);
         assert_int_equal(it.request_count, 1);
