@@ -7,14 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/verbs/roce.h"
 
-enum { PATIENCE_S = 30, DEPTH = 128, BURST_MAX = 64, PORT_FIRST = 20000, PORT_COUNT = 12000 };
+enum { DEPTH = 128, BURST_MAX = 64, PORT_FIRST = 20000, PORT_COUNT = 12000 };
 
-struct program program;
+struct ends ends;
 static uint32_t last_peer_num = 0x000100;
 
 /* ---- the program and its peer's socket ------------------------------------------------------- */
@@ -39,14 +38,14 @@ static int bound(const struct sockaddr_in *at)
 static void peer_open(void)
 {
     char port[8];
-    program.peer_at =
+    ends.peer_at =
         (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = inet_addr("127.0.0.2")};
     int n = getpid();
     do {
-        program.peer_at.sin_port = htons((uint16_t)(PORT_FIRST + n++ % PORT_COUNT));
-        program.fd = bound(&program.peer_at);
-    } while (program.fd < 0);
-    snprintf(port, sizeof port, "%d", ntohs(program.peer_at.sin_port));
+        ends.peer_at.sin_port = htons((uint16_t)(PORT_FIRST + n++ % PORT_COUNT));
+        ends.fd = bound(&ends.peer_at);
+    } while (ends.fd < 0);
+    snprintf(port, sizeof port, "%d", ntohs(ends.peer_at.sin_port));
     setenv("WEFT_ROCE_PORT", port, 1);
 }
 
@@ -62,44 +61,29 @@ static void find_gid(void)
     union ibv_gid gid;
     gid_index = 0;
     do {
-        assert_int_equal(ibv_query_gid(program.context, 1, gid_index++, &gid), 0);
+        assert_int_equal(ibv_query_gid(ends.context, 1, gid_index++, &gid), 0);
     } while (!IN6_IS_ADDR_V4MAPPED((struct in6_addr *)gid.raw));
     gid_index--;
-    program.weft_at = program.peer_at;
-    memcpy(&program.weft_at.sin_addr, gid.raw + 12, 4);
+    ends.weft_at = ends.peer_at;
+    memcpy(&ends.weft_at.sin_addr, gid.raw + 12, 4);
 }
 
 int program_setup(void **state)
 {
-    const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
     peer_open();
-    program.context = roce_open();
+    ends.context = roce_open();
     find_gid();
-    program.pd = ibv_alloc_pd(program.context);
-    program.foreign_pd = ibv_alloc_pd(program.context);
-    program.channel = ibv_create_comp_channel(program.context);
-    program.cq = ibv_create_cq(program.context, 4 * DEPTH, NULL, program.channel, 0);
-    program.memory = calloc(1, MEMORY_LEN);
-    program.mr = ibv_reg_mr(program.pd, program.memory, MEMORY_LEN, all);
-    program.closed = ibv_reg_mr(program.pd, program.memory, MEMORY_LEN, IBV_ACCESS_LOCAL_WRITE);
-    program.foreign = ibv_reg_mr(program.foreign_pd, program.memory, MEMORY_LEN, all);
-    assert_non_null(program.foreign);
+    ends.channel = ibv_create_comp_channel(ends.context);
+    program_open(ends.context, ends.channel, 4 * DEPTH, MEMORY_LEN);
     return 0;
 }
 
 int program_teardown(void **state)
 {
-    assert_int_equal(ibv_dereg_mr(program.foreign), 0);
-    assert_int_equal(ibv_dereg_mr(program.closed), 0);
-    assert_int_equal(ibv_dereg_mr(program.mr), 0);
-    assert_int_equal(ibv_destroy_cq(program.cq), 0);
-    assert_int_equal(ibv_destroy_comp_channel(program.channel), 0);
-    assert_int_equal(ibv_dealloc_pd(program.foreign_pd), 0);
-    assert_int_equal(ibv_dealloc_pd(program.pd), 0);
-    assert_int_equal(ibv_close_device(program.context), 0);
-    close(program.fd);
-    free(program.memory);
+    program_close();
+    assert_int_equal(ibv_destroy_comp_channel(ends.channel), 0);
+    assert_int_equal(ibv_close_device(ends.context), 0);
+    close(ends.fd);
     return 0;
 }
 
@@ -129,7 +113,7 @@ static struct ibv_ah_attr path_of(const struct pair_attr *attr)
                 .traffic_class = attr->traffic_class,
                 .dgid.raw = {[10] = 0xff, [11] = 0xff}},
     };
-    memcpy(path.grh.dgid.raw + 12, &program.peer_at.sin_addr, 4);
+    memcpy(path.grh.dgid.raw + 12, &ends.peer_at.sin_addr, 4);
     return path;
 }
 
@@ -218,15 +202,15 @@ void say_from(struct pair *p, struct packet *packet, int fd, const struct sockad
     if (get_be24(out.octets + BTH_DEST_QP) == 0) {
         put_be24(out.octets + BTH_DEST_QP, p->qp->qp_num);
     }
-    icrc_put(&out, icrc_of(&out, from, &program.weft_at, 0) ^ icrc_change);
-    assert_int_equal(sendto(fd, out.octets, out.len, 0, (struct sockaddr *)&program.weft_at,
-                            sizeof program.weft_at),
-                     (ssize_t)out.len);
+    icrc_put(&out, icrc_of(&out, from, &ends.weft_at, 0) ^ icrc_change);
+    assert_int_equal(
+        sendto(fd, out.octets, out.len, 0, (struct sockaddr *)&ends.weft_at, sizeof ends.weft_at),
+        (ssize_t)out.len);
 }
 
 void say(struct pair *p, struct packet *packet)
 {
-    say_from(p, packet, program.fd, &program.peer_at, 0);
+    say_from(p, packet, ends.fd, &ends.peer_at, 0);
 }
 
 void request(struct packet *packet, unsigned operation, unsigned n, const void *octets, size_t len)
@@ -289,7 +273,7 @@ void say_ack(struct pair *p, unsigned n, uint8_t syndrome, uint32_t msn)
 static bool is_icrc_right(const struct packet *p, const struct sockaddr_in *from, uint32_t icrc)
 {
     for (uint16_t id = 0; id < BURST_MAX; id++) {
-        if (icrc_of(p, from, &program.peer_at, id) == icrc) {
+        if (icrc_of(p, from, &ends.peer_at, id) == icrc) {
             return true;
         }
     }
@@ -310,7 +294,7 @@ static void note_ip(struct packet *packet, struct msghdr *msg, const struct sock
 
 static bool is_readable(int timeout_ms)
 {
-    struct pollfd readable = {.fd = program.fd, .events = POLLIN};
+    struct pollfd readable = {.fd = ends.fd, .events = POLLIN};
     return poll(&readable, 1, timeout_ms) == 1;
 }
 
@@ -326,7 +310,7 @@ static void receive(struct packet *packet)
                          .msg_control = control,
                          .msg_controllen = sizeof control};
     assert_true(is_readable(PATIENCE_S * 1000));
-    const ssize_t len = recvmsg(program.fd, &msg, 0);
+    const ssize_t len = recvmsg(ends.fd, &msg, 0);
     assert_true(len >= BTH_LEN + ICRC_LEN);
     packet->len = (size_t)len - ICRC_LEN;
     const uint8_t *at = packet->octets + packet->len;
@@ -442,12 +426,8 @@ void expect_no_word(struct pair *p)
 
 void post_receive(struct pair *p, uint32_t len)
 {
-    struct ibv_sge sge = {.addr = at(RECEIVES_AT + p->receive_count % 16 * RECEIVE_LEN),
-                          .length = len,
-                          .lkey = program.mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = p->receive_count, .sg_list = &sge, .num_sge = 1}, *bad;
-    assert_int_equal(ibv_post_recv(p->qp, &wr, &bad), 0);
-    p->receive_count++;
+    const unsigned number = p->receive_count++;
+    program_post_receive(p->qp, number, RECEIVES_AT + number % 16 * RECEIVE_LEN, len);
 }
 
 void post_receives(struct pair *p, unsigned count)
@@ -457,63 +437,20 @@ void post_receives(struct pair *p, unsigned count)
     }
 }
 
-struct ibv_send_wr work(enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t to)
-{
-    struct ibv_send_wr wr = {.opcode = opcode,
-                             .send_flags = IBV_SEND_SIGNALED,
-                             .sg_list = sge,
-                             .num_sge = 1,
-                             .imm_data = htonl(0x12345678)};
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-        wr.wr.atomic.remote_addr = to;
-        wr.wr.atomic.rkey = PEER_RKEY;
-        wr.wr.atomic.compare_add = 0x1122334455667788;
-        wr.wr.atomic.swap = 0x99aabbccddeeff00;
-    } else {
-        wr.wr.rdma.remote_addr = to;
-        wr.wr.rdma.rkey = PEER_RKEY;
-    }
-    if (opcode == IBV_WR_SEND_WITH_INV) {
-        wr.invalidate_rkey = PEER_RKEY;
-    }
-    return wr;
-}
-
 void post_wr(struct pair *p, struct ibv_send_wr *wr)
 {
-    struct ibv_send_wr *bad;
-    assert_int_equal(ibv_post_send(p->qp, wr, &bad), 0);
+    program_post_wr(p->qp, wr);
 }
 
 void post(struct pair *p, enum ibv_wr_opcode opcode, uint32_t offset, uint32_t len, uint64_t to)
 {
-    struct ibv_sge sge = {.addr = at(offset), .length = len, .lkey = program.mr->lkey};
-    struct ibv_send_wr wr = work(opcode, &sge, to);
-    post_wr(p, &wr);
-}
-
-struct ibv_wc poll_one(void)
-{
-    struct ibv_wc wc;
-    const time_t until = time(NULL) + PATIENCE_S;
-    while (ibv_poll_cq(program.cq, 1, &wc) == 0) {
-        assert_true(time(NULL) < until);
-        usleep(100); // others wait for the processor too
-    }
-    return wc;
+    program_post(p->qp, opcode, offset, len, to);
 }
 
 void expect_status(enum ibv_wc_status status)
 {
     const struct ibv_wc wc = poll_one();
     assert_string_equal(ibv_wc_status_str(wc.status), ibv_wc_status_str(status));
-}
-
-void expect_success(enum ibv_wc_opcode opcode)
-{
-    const struct ibv_wc wc = poll_one();
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.opcode, opcode);
 }
 
 void fill(uint8_t *octets, size_t len, uint8_t first)

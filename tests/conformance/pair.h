@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/conformance/packets.h"
+#include "tests/conformance/program.h"
 
 enum {
     PMTU = 256,
@@ -23,29 +24,18 @@ enum {
     PEER_PSN = 0xfffffe,
     WEFT_PSN = 0xfffffd,
     PAIR_QKEY = 0x22222222,
-    PEER_RKEY = 0x5757,
 };
 
-// What all tests of a program share.
-struct program {
+// The device, and its peer's socket.
+struct ends {
     struct ibv_context *context;
-    struct ibv_pd *pd, *foreign_pd;
-    struct ibv_comp_channel *channel;
-    struct ibv_cq *cq;
-    uint8_t *memory;
-    struct ibv_mr *mr;                   // all of it, all rights
-    struct ibv_mr *closed;               // ... for the program alone
-    struct ibv_mr *foreign;              // ... in another domain
+    struct ibv_comp_channel *channel;    // of the program's completions
     struct sockaddr_in weft_at, peer_at; // where packets go
     int fd;                              // the peer's
 };
-extern struct program program;
+extern struct ends ends;
 int program_setup(void **state); // group fixtures
 int program_teardown(void **state);
-static inline uint64_t at(uint64_t offset) // in the program's memory, as keys see it
-{
-    return (uintptr_t)program.memory + offset;
-}
 
 struct pair_attr {
     enum ibv_qp_type type;
@@ -110,11 +100,8 @@ void expect_no_word(struct pair *p);
 // ---- weft's program
 void post_receive(struct pair *p, uint32_t len);
 void post_receives(struct pair *p, unsigned count);
-struct ibv_send_wr work(enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t to);
-// Signalled; `to` in the peer's memory, of which the key is PEER_RKEY.
+// Signalled; `to` in the peer's memory, of which the key is PEER_KEY.
 void post(struct pair *p, enum ibv_wr_opcode opcode, uint32_t offset, uint32_t len, uint64_t to);
 void post_wr(struct pair *p, struct ibv_send_wr *wr);
-struct ibv_wc poll_one(void);
-void expect_success(enum ibv_wc_opcode opcode);
 void expect_status(enum ibv_wc_status status);
 void fill(uint8_t *octets, size_t len, uint8_t first);

@@ -11,17 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE_S = 30, QUIET_MS = 60, DEPTH = 64 };
+enum { QUIET_MS = 60, DEPTH = 64 };
 
 enum role responds = WEFT_RESPONDS, initiates = WEFT_INITIATES;
-struct program program;
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
 int program_setup(void **state)
 {
-    const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
     struct ibv_device **devices = ibv_get_device_list(NULL);
     (void)state;
     assert_non_null(devices);
@@ -34,14 +31,7 @@ int program_setup(void **state)
     const char *own = getenv("WEFT_TEST_ADDR");
     any.sin_addr.s_addr = own != NULL ? inet_addr(own) : htonl(INADDR_LOOPBACK);
     assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&any), 0);
-    program.pd = ibv_alloc_pd(id->verbs);
-    program.foreign_pd = ibv_alloc_pd(id->verbs);
-    program.cq = ibv_create_cq(id->verbs, 4 * DEPTH, NULL, NULL, 0);
-    program.memory = calloc(1, MEMORY_LEN);
-    program.mr = ibv_reg_mr(program.pd, program.memory, MEMORY_LEN, all);
-    program.read_only = ibv_reg_mr(program.pd, program.memory, MEMORY_LEN, IBV_ACCESS_LOCAL_WRITE);
-    program.foreign = ibv_reg_mr(program.foreign_pd, program.memory, MEMORY_LEN, all);
-    assert_non_null(program.foreign);
+    program_open(id->verbs, NULL, 4 * DEPTH, MEMORY_LEN);
     rdma_destroy_id(id);
     rdma_destroy_event_channel(channel);
     return 0;
@@ -50,13 +40,7 @@ int program_setup(void **state)
 int program_teardown(void **state)
 {
     (void)state;
-    assert_int_equal(ibv_dereg_mr(program.foreign), 0);
-    assert_int_equal(ibv_dereg_mr(program.read_only), 0);
-    assert_int_equal(ibv_dereg_mr(program.mr), 0);
-    assert_int_equal(ibv_destroy_cq(program.cq), 0);
-    assert_int_equal(ibv_dealloc_pd(program.foreign_pd), 0);
-    assert_int_equal(ibv_dealloc_pd(program.pd), 0);
-    free(program.memory);
+    program_close();
     return 0;
 }
 
@@ -362,45 +346,13 @@ void expect_refusal(void **state, const struct ulpdu *u, unsigned layer, unsigne
 
 void post_receive(struct stream *s, uint32_t len)
 {
-    struct ibv_sge sge = {.addr = at(RECEIVES_AT + s->receive_count % 16 * RECEIVE_LEN),
-                          .length = len,
-                          .lkey = program.mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = s->receive_count, .sg_list = &sge, .num_sge = 1}, *bad;
-    assert_int_equal(ibv_post_recv(s->id->qp, &wr, &bad), 0);
-    s->receive_count++;
+    const unsigned number = s->receive_count++;
+    program_post_receive(s->id->qp, number, RECEIVES_AT + number % 16 * RECEIVE_LEN, len);
 }
 
 void post(struct stream *s, enum ibv_wr_opcode opcode, uint32_t offset, uint32_t len, uint64_t to)
 {
-    struct ibv_sge sge = {.addr = at(offset), .length = len, .lkey = program.mr->lkey};
-    struct ibv_send_wr wr = {.opcode = opcode,
-                             .send_flags = IBV_SEND_SIGNALED,
-                             .sg_list = &sge,
-                             .num_sge = 1},
-                       *bad;
-    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-        wr.wr.atomic.remote_addr = to;
-        wr.wr.atomic.rkey = PEER_STAG;
-        wr.wr.atomic.compare_add = 0x1122334455667788;
-        wr.wr.atomic.swap = 0x99aabbccddeeff00;
-    } else {
-        wr.wr.rdma.remote_addr = to;
-        wr.wr.rdma.rkey = PEER_STAG;
-    }
-    if (opcode == IBV_WR_SEND_WITH_INV) {
-        wr.invalidate_rkey = PEER_STAG;
-    }
-    assert_int_equal(ibv_post_send(s->id->qp, &wr, &bad), 0);
-}
-
-struct ibv_wc poll_one(void)
-{
-    struct ibv_wc wc;
-    time_t until = time(NULL) + PATIENCE_S;
-    while (ibv_poll_cq(program.cq, 1, &wc) == 0) {
-        assert_true(time(NULL) < until);
-    }
-    return wc;
+    program_post(s->id->qp, opcode, offset, len, to);
 }
 
 bool polls_nothing(void)
@@ -414,11 +366,4 @@ bool polls_nothing(void)
         nanosleep(&pause, NULL);
     }
     return true;
-}
-
-void expect_success(enum ibv_wc_opcode opcode)
-{
-    struct ibv_wc wc = poll_one();
-    assert_int_equal(wc.status, IBV_WC_SUCCESS);
-    assert_int_equal(wc.opcode, opcode);
 }

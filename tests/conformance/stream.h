@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/conformance/frames.h"
+#include "tests/conformance/program.h"
 
 enum role { WEFT_RESPONDS, WEFT_INITIATES };
 extern enum role responds, initiates;
@@ -35,22 +36,8 @@ extern enum role responds, initiates;
 
 enum { MEMORY_LEN = 256 * 1024, RECEIVE_LEN = 4096, RECEIVES_AT = 128 * 1024 };
 
-// What all tests of a program share.
-struct program {
-    struct ibv_pd *pd, *foreign_pd;
-    struct ibv_cq *cq;
-    uint8_t *memory;
-    struct ibv_mr *mr;        // all of it, all rights
-    struct ibv_mr *read_only; // ... for the program alone
-    struct ibv_mr *foreign;   // ... in another domain
-};
-extern struct program program;
 int program_setup(void **state); // group fixtures
 int program_teardown(void **state);
-static inline uint64_t at(uint64_t offset) // in the program's memory, as STags see it
-{
-    return (uintptr_t)program.memory + offset;
-}
 
 struct stream {
     enum role role;
@@ -97,9 +84,6 @@ void expect_refusal(void **state, const struct ulpdu *u, unsigned layer, unsigne
 
 // ---- weft's program
 void post_receive(struct stream *s, uint32_t len);
-// Signalled; `to` in the peer's memory, of which the STag is 0x5757.
-enum { PEER_STAG = 0x5757 };
+// Signalled; `to` in the peer's memory, of which the STag is PEER_KEY.
 void post(struct stream *s, enum ibv_wr_opcode opcode, uint32_t offset, uint32_t len, uint64_t to);
-struct ibv_wc poll_one(void);
 bool polls_nothing(void);
-void expect_success(enum ibv_wc_opcode opcode);

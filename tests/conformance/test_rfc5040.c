@@ -91,7 +91,7 @@ static void read_asks_by_the_figure_and_takes_its_answer(void **state)
     assert_int_equal(in.len, UNTAGGED_LEN + READ_REQUEST_LEN);
     struct read_request r = read_request_of(&in);
     assert_int_equal(r.size, 100);
-    assert_int_equal(r.source_stag, PEER_STAG);
+    assert_int_equal(r.source_stag, PEER_KEY);
     assert_true(r.source_to == 0x123456789a);
     uint8_t octets[100];
     fill(octets, sizeof octets, 7);
@@ -204,11 +204,11 @@ static void sends_of_each_kind_have_their_opcode(void **state)
                                      .send_flags = solicited ? IBV_SEND_SOLICITED : 0,
                                      .sg_list = &sge,
                                      .num_sge = 1,
-                                     .invalidate_rkey = PEER_STAG},
+                                     .invalidate_rkey = PEER_KEY},
                                *bad;
             assert_int_equal(ibv_post_send(s.id->qp, &wr, &bad), 0);
             peer_hear_opcode(&s, &in, (enum opcode)(OP_SEND + 2 * solicited + invalidates));
-            assert_int_equal(get_be32(in.octets + OFF_STAG), invalidates ? PEER_STAG : 0);
+            assert_int_equal(get_be32(in.octets + OFF_STAG), invalidates ? PEER_KEY : 0);
             assert_int_equal(get_be32(in.octets + OFF_MSN), 1 + 2 * solicited + invalidates);
         }
     }

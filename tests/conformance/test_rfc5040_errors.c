@@ -41,9 +41,9 @@ static void octets_outside_the_region(void **state)
 // DDP has no code for missing rights: docs/iwarp.md.
 static void rights_that_the_region_does_not_grant(void **state)
 {
-    write_to(program.read_only->rkey, at(0), 8);
+    write_to(program.closed->rkey, at(0), 8);
     expect_refusal(state, &out, 1, 1, 0x00);
-    read_from(program.read_only->rkey, at(0), 8);
+    read_from(program.closed->rkey, at(0), 8);
     expect_refusal(state, &out, 0, 1, 0x02);
 }
 

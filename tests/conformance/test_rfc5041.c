@@ -27,7 +27,7 @@ static void a_long_write_comes_in_segments_that_follow_each_other(void **state)
     do {
         peer_hear_opcode(&s, &in, OP_WRITE);
         assert_int_equal(in.octets[0] & ~LAST, TAGGED | DDP_V1);
-        assert_int_equal(get_be32(in.octets + OFF_TAGGED_STAG), PEER_STAG);
+        assert_int_equal(get_be32(in.octets + OFF_TAGGED_STAG), PEER_KEY);
         assert_true(get_be64(in.octets + OFF_TAGGED_TO) == to + got);
         assert_memory_equal(in.octets + TAGGED_LEN, program.memory + got, in.len - TAGGED_LEN);
         got += in.len - TAGGED_LEN;
@@ -104,7 +104,7 @@ static void an_empty_write_may_name_anything(void **state)
 {
     struct stream s;
     stream_open(&s, state, 1);
-    tagged(&out, OP_WRITE, program.read_only->rkey, UINT64_MAX, true, NULL, 0);
+    tagged(&out, OP_WRITE, program.closed->rkey, UINT64_MAX, true, NULL, 0);
     peer_say(&s, &out);
     tagged(&out, OP_WRITE, 0xffffffff, 1, true, NULL, 0);
     peer_say(&s, &out);

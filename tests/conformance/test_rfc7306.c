@@ -109,7 +109,7 @@ static void weft_asks_by_the_figure_and_takes_the_answer(void **state)
     assert_int_equal(in.len, UNTAGGED_LEN + ATOMIC_REQUEST_LEN);
     struct atomic_request r = atomic_request_of(&in);
     assert_int_equal(r.opcode, ATOMIC_COMPARE_SWAP);
-    assert_int_equal(r.stag, PEER_STAG);
+    assert_int_equal(r.stag, PEER_KEY);
     assert_true(r.to == 0x4000);
     assert_true(r.compare == 0x1122334455667788 && r.compare_mask == UINT64_MAX);
     assert_true(r.add_swap == 0x99aabbccddeeff00 && r.add_swap_mask == UINT64_MAX);
@@ -179,7 +179,7 @@ static void an_atomic_that_cannot_be_done_is_refused(void **state)
     r = fetch_add(at(MEMORY_LEN), 1);
     expect_atomic_refused(state, &r, 1, 0x01);
     r = fetch_add(at(64), 1);
-    r.stag = program.read_only->rkey;
+    r.stag = program.closed->rkey;
     expect_atomic_refused(state, &r, 1, 0x02);
     r.stag = program.foreign->rkey;
     expect_atomic_refused(state, &r, 1, 0x03);

@@ -122,8 +122,8 @@ static void ip_header_put(uint8_t *header)
 {
     header[1] = 4 << 4;
     put_be16(header + 2, 0x1234);
-    memcpy(header + 4 + 12, &program.peer_at.sin_addr, 4);
-    memcpy(header + 20 + 12, &program.weft_at.sin_addr, 4);
+    memcpy(header + 4 + 12, &ends.peer_at.sin_addr, 4);
+    memcpy(header + 20 + 12, &ends.weft_at.sin_addr, 4);
 }
 
 struct server {
@@ -149,8 +149,8 @@ static uint8_t *req_begin(struct server *s)
     mad[REQ_MTU] = IBV_MTU_256 << 4 | 7;
     mad[REQ_RETRIES] = 15 << 4;
     put_be32(mad + REQ_LIDS, 0xffffffff);
-    gid_put(mad + REQ_LOCAL_GID, &program.peer_at);
-    gid_put(mad + REQ_REMOTE_GID, &program.weft_at);
+    gid_put(mad + REQ_LOCAL_GID, &ends.peer_at);
+    gid_put(mad + REQ_REMOTE_GID, &ends.weft_at);
     mad[REQ_HOP_LIMIT] = 64;
     mad[REQ_ACK_TIMEOUT] = 14 << 3;
     ip_header_put(mad + REQ_PRIVATE);
@@ -215,7 +215,7 @@ static void expect_event(struct server *s, enum rdma_cm_event_type type)
 
 static void service_open_as(struct server *s, enum rdma_port_space space)
 {
-    struct sockaddr_in own = program.weft_at;
+    struct sockaddr_in own = ends.weft_at;
     own.sin_port = 0;
     *s = (struct server){.channel = rdma_create_event_channel()};
     assert_int_equal(rdma_create_id(s->channel, &s->listener, NULL, space), 0);
@@ -301,7 +301,7 @@ static void a_request_reaches_the_program(void **state)
     assert_int_equal(event->param.conn.responder_resources, 2); // what its depth asks for
     assert_int_equal(event->param.conn.initiator_depth, 3);
     const struct sockaddr_in *from = (struct sockaddr_in *)rdma_get_peer_addr(s.id);
-    assert_int_equal(from->sin_addr.s_addr, program.peer_at.sin_addr.s_addr);
+    assert_int_equal(from->sin_addr.s_addr, ends.peer_at.sin_addr.s_addr);
     assert_int_equal(from->sin_port, htons(0x1234));
     rdma_ack_cm_event(event);
     service_close(&s);

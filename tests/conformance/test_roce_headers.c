@@ -54,13 +54,13 @@ static void each_operation_has_its_opcode_and_headers(void **state)
         if (cases[n].has_reth) {
             const struct reth_fields reth = reth_of(&in);
             assert_true(reth.va == 0x123456789abcdef0);
-            assert_int_equal(reth.rkey, PEER_RKEY);
+            assert_int_equal(reth.rkey, PEER_KEY);
             assert_int_equal(reth.len, 8);
             at += RETH_LEN;
         }
         if (cases[n].has_word) {
             const bool takes_back = cases[n].operation == SEND_ONLY_INV;
-            assert_int_equal(get_be32(at), takes_back ? PEER_RKEY : 0x12345678);
+            assert_int_equal(get_be32(at), takes_back ? PEER_KEY : 0x12345678);
             at += 4;
         }
         assert_memory_equal(at, "payload!", 8);
@@ -201,12 +201,12 @@ static void a_solicited_event_wakes_who_waits_for_one(void **state)
     assert_int_equal(ibv_req_notify_cq(program.cq, 1), 0);
     say_send(&p, 0, "silent");
     hear_ack(&p, 0, 1);
-    struct pollfd told = {.fd = program.channel->fd, .events = POLLIN};
+    struct pollfd told = {.fd = ends.channel->fd, .events = POLLIN};
     assert_int_equal(poll(&told, 1, 0), 0);
     request(&out, SEND_ONLY, 1, "loud", 4);
     out.octets[BTH_FLAGS] |= FLAG_SE;
     say(&p, &out);
-    assert_int_equal(ibv_get_cq_event(program.channel, &cq, &context), 0);
+    assert_int_equal(ibv_get_cq_event(ends.channel, &cq, &context), 0);
     ibv_ack_cq_events(cq, 1);
     assert_int_equal(poll_one().byte_len, 6);
     assert_int_equal(poll_one().byte_len, 4);
@@ -293,9 +293,9 @@ static void datagrams_too_short_for_a_header_are_dropped(void **state)
     struct pair p;
     pair_open(&p);
     for (size_t len = 0; len < sizeof octets; len++) {
-        assert_int_equal(sendto(program.fd, octets, len, 0, (struct sockaddr *)&program.weft_at,
-                                sizeof program.weft_at),
-                         (ssize_t)len);
+        assert_int_equal(
+            sendto(ends.fd, octets, len, 0, (struct sockaddr *)&ends.weft_at, sizeof ends.weft_at),
+            (ssize_t)len);
     }
     expect_silence(&p, 0, 1);
     pair_close(&p);
@@ -386,13 +386,13 @@ static void the_icrc_is_that_of_a_captured_packet(void **state)
         0x95, 0x50, 0x54, 0x01, 0xbe, 0x88, 0x5e, 0x50, 0x00, 0x00,
     };
     static const uint8_t icrc[] = {0x78, 0xf3, 0x53, 0xf3};
-    struct sockaddr_in ends = {.sin_addr.s_addr = inet_addr("192.168.0.7"),
+    struct sockaddr_in from = {.sin_addr.s_addr = inet_addr("192.168.0.7"),
                                .sin_port = htons(49152)};
-    struct sockaddr_in to = ends;
+    struct sockaddr_in to = from;
     to.sin_port = htons(4791);
     memcpy(out.octets, octets, sizeof octets);
     out.len = sizeof octets;
-    icrc_put(&out, icrc_of(&out, &ends, &to, 0x0478));
+    icrc_put(&out, icrc_of(&out, &from, &to, 0x0478));
     assert_memory_equal(out.octets + sizeof octets, icrc, sizeof icrc);
 }
 
@@ -403,7 +403,7 @@ static void a_packet_whose_icrc_is_wrong_is_dropped(void **state)
     pair_open(&p);
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         request(&out, WRITE_ONLY, 0, NULL, 0);
-        say_from(&p, &out, program.fd, &program.peer_at, changes[i]);
+        say_from(&p, &out, ends.fd, &ends.peer_at, changes[i]);
     }
     expect_silence(&p, 0, 1);
     pair_close(&p);
@@ -415,11 +415,11 @@ static void tos_and_ttl_are_not_in_the_icrc(void **state)
     const int tos = 0x28, ttl = 7, usual_tos = 0, usual_ttl = 64;
     struct pair p;
     pair_open(&p);
-    assert_int_equal(setsockopt(program.fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos), 0);
-    assert_int_equal(setsockopt(program.fd, IPPROTO_IP, IP_TTL, &ttl, sizeof ttl), 0);
+    assert_int_equal(setsockopt(ends.fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos), 0);
+    assert_int_equal(setsockopt(ends.fd, IPPROTO_IP, IP_TTL, &ttl, sizeof ttl), 0);
     say_write(&p, 0, 0, 0, NULL, 0);
-    setsockopt(program.fd, IPPROTO_IP, IP_TOS, &usual_tos, sizeof usual_tos);
-    setsockopt(program.fd, IPPROTO_IP, IP_TTL, &usual_ttl, sizeof usual_ttl);
+    setsockopt(ends.fd, IPPROTO_IP, IP_TOS, &usual_tos, sizeof usual_tos);
+    setsockopt(ends.fd, IPPROTO_IP, IP_TTL, &usual_ttl, sizeof usual_ttl);
     hear_ack(&p, 0, 1);
     pair_close(&p);
 }
@@ -429,9 +429,9 @@ static void tos_and_ttl_are_not_in_the_icrc(void **state)
 static void say_marked(struct pair *p, unsigned n)
 {
     const int marked = 3, unmarked = 0;
-    assert_int_equal(setsockopt(program.fd, IPPROTO_IP, IP_TOS, &marked, sizeof marked), 0);
+    assert_int_equal(setsockopt(ends.fd, IPPROTO_IP, IP_TOS, &marked, sizeof marked), 0);
     say_write(p, n, 0, 0, NULL, 0);
-    setsockopt(program.fd, IPPROTO_IP, IP_TOS, &unmarked, sizeof unmarked);
+    setsockopt(ends.fd, IPPROTO_IP, IP_TOS, &unmarked, sizeof unmarked);
 }
 
 // Sent so that routers may mark it.

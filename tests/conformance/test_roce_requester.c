@@ -72,7 +72,7 @@ static void an_atomic_brings_what_was_there(void **state)
     post(&p, IBV_WR_ATOMIC_FETCH_AND_ADD, 64, 8, 0x4000);
     hear_request(&p, &in, FETCH_ADD, 0);
     assert_true(get_be64(in.octets + BTH_LEN) == 0x4000);
-    assert_int_equal(get_be32(in.octets + BTH_LEN + 8), PEER_RKEY);
+    assert_int_equal(get_be32(in.octets + BTH_LEN + 8), PEER_KEY);
     assert_true(get_be64(in.octets + BTH_LEN + 12) == 0x1122334455667788);
     say_original(&p, 0, original);
     expect_success(IBV_WC_FETCH_ADD);
@@ -380,7 +380,7 @@ static void a_read_takes_its_answer(void **state)
     hear_request(&p, &in, READ_REQUEST, 0);
     const struct reth_fields reth = reth_of(&in);
     assert_true(reth.va == 0x123456789a);
-    assert_int_equal(reth.rkey, PEER_RKEY);
+    assert_int_equal(reth.rkey, PEER_KEY);
     assert_int_equal(reth.len, sizeof octets);
     say_read_packet(&p, READ_RESPONSE_FIRST, 0, octets, PMTU);
     say_read_packet(&p, READ_RESPONSE_MIDDLE, 1, octets + PMTU, PMTU);

@@ -248,8 +248,8 @@ static void a_datagram_comes_behind_its_ip_header(void **state)
     assert_int_equal(wc.wc_flags, IBV_WC_GRH);
     assert_int_equal(wc.src_qp, 0x00abcd);
     assert_int_equal(received[20], 0x45);
-    assert_memory_equal(received + 20 + 12, &program.peer_at.sin_addr, 4);
-    assert_memory_equal(received + 20 + 16, &program.weft_at.sin_addr, 4);
+    assert_memory_equal(received + 20 + 12, &ends.peer_at.sin_addr, 4);
+    assert_memory_equal(received + 20 + 16, &ends.weft_at.sin_addr, 4);
     assert_memory_equal(received + GRH_LEN, "datagram", 8);
     pair_close(&p);
 }
@@ -335,7 +335,7 @@ static void send_datagram(struct pair *p, uint32_t qkey, enum ibv_wr_opcode opco
     struct ibv_ah_attr attr = {.is_global = 1,
                                .port_num = 1,
                                .grh = {.hop_limit = 5, .dgid.raw = {[10] = 0xff, [11] = 0xff}}};
-    memcpy(attr.grh.dgid.raw + 12, &program.peer_at.sin_addr, 4);
+    memcpy(attr.grh.dgid.raw + 12, &ends.peer_at.sin_addr, 4);
     attr.grh.sgid_index = (uint8_t)pair_gid_index();
     struct ibv_ah *ah = ibv_create_ah(program.pd, &attr);
     assert_non_null(ah);
