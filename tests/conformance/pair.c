@@ -1,52 +1,34 @@
 #include "tests/conformance/pair.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/verbs/roce.h"
 
-enum { DEPTH = 128, BURST_MAX = 64, PORT_FIRST = 20000, PORT_COUNT = 12000 };
+enum { DEPTH = 128, BURST_MAX = 64 };
 
 struct ends ends;
 static uint32_t last_peer_num = 0x000100;
 
 /* ---- the program and its peer's socket ------------------------------------------------------- */
 
-static int bound(const struct sockaddr_in *at)
-{
-    const int dont_fragment = IP_PMTUDISC_DO, yes = 1; // so the identification is 0
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &dont_fragment, sizeof dont_fragment);
-    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &yes, sizeof yes);
-    setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &yes, sizeof yes);
-    if (bind(fd, (const struct sockaddr *)at, sizeof *at) != 0) {
-        assert_int_equal(errno, EADDRINUSE);
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-// At a loopback address that nobody else has, and at a port that the device will have too.
+// At a loopback address that nobody else has, and at the port that the device will have too.
 static void peer_open(void)
 {
-    char port[8];
-    ends.peer_at =
-        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = inet_addr("127.0.0.2")};
-    int n = getpid();
-    do {
-        ends.peer_at.sin_port = htons((uint16_t)(PORT_FIRST + n++ % PORT_COUNT));
-        ends.fd = bound(&ends.peer_at);
-    } while (ends.fd < 0);
-    snprintf(port, sizeof port, "%d", ntohs(ends.peer_at.sin_port));
-    setenv("WEFT_ROCE_PORT", port, 1);
+    const int dont_fragment = IP_PMTUDISC_DO, yes = 1; // so the identification is 0
+    roce_port_of_own();
+    ends.peer_at = (struct sockaddr_in){.sin_family = AF_INET,
+                                        .sin_port = htons(own_port()),
+                                        .sin_addr.s_addr = inet_addr("127.0.0.2")};
+    ends.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_true(ends.fd >= 0);
+    setsockopt(ends.fd, IPPROTO_IP, IP_MTU_DISCOVER, &dont_fragment, sizeof dont_fragment);
+    setsockopt(ends.fd, IPPROTO_IP, IP_RECVTOS, &yes, sizeof yes);
+    setsockopt(ends.fd, IPPROTO_IP, IP_RECVTTL, &yes, sizeof yes);
+    assert_int_equal(bind(ends.fd, (const struct sockaddr *)&ends.peer_at, sizeof ends.peer_at), 0);
 }
 
 static int gid_index; // the first of IPv4
