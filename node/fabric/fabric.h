@@ -84,3 +84,5 @@ int fabric_listen(struct fabric *fabric, struct why *ret_why);
 void fabric_close(struct fabric *fabric);
 // Those of connections that are there included.
 struct fabric_counters fabric_counters(const struct fabric *fabric);
+// The same by name, and its connections.
+void fabric_figures(const struct fabric *fabric, tts_figure *figure, void *figure_ctx);

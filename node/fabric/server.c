@@ -13,6 +13,7 @@
 #include "listen/address.h"
 #include "node/fabric/fabric.h"
 #include "node/fabric/pair.h"
+#include "node/interface/uma_tts.h"
 #include "node/loop/loop.h"
 
 enum { BACKLOG = 128 };
@@ -243,4 +244,16 @@ struct fabric_counters fabric_counters(const struct fabric *fabric)
         counters.descriptors += manager.descriptor_count;
     }
     return counters;
+}
+
+void fabric_figures(const struct fabric *fabric, tts_figure *figure, void *figure_ctx)
+{
+    struct fabric_counters c = fabric_counters(fabric);
+    figure(figure_ctx, "connections", TTS_GAUGE, fabric->pair_count);
+    figure(figure_ctx, "accepted", TTS_COUNTER, c.accepted);
+    figure(figure_ctx, "rejected", TTS_COUNTER, c.rejected);
+    figure(figure_ctx, "broken", TTS_COUNTER, c.broken);
+    figure(figure_ctx, "stalled", TTS_COUNTER, c.stalled);
+    figure(figure_ctx, "descriptors", TTS_COUNTER, c.descriptors);
+    figure(figure_ctx, "bad_transfers", TTS_COUNTER, c.bad_transfers);
 }

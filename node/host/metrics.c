@@ -9,6 +9,7 @@
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
 #include "node/interface/request.h"
+#include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/uma/uma.h"
 
@@ -124,6 +125,29 @@ static void print_rta(FILE *out, const struct host *host)
     }
 }
 
+struct figures_of {
+    FILE *out;
+    const char *tts;
+    enum tts_figure_kind kind;
+};
+
+static void print_figure(void *ctx, const char *name, enum tts_figure_kind kind, uint64_t value)
+{
+    const struct figures_of *f = ctx;
+    if (kind == f->kind) {
+        fprintf(f->out, "weft_tts_%s{tts=\"%s\",figure=\"%s\"} %" PRIu64 "\n",
+                kind == TTS_COUNTER ? "total" : "now", f->tts, name, value);
+    }
+}
+
+static void print_ttss(FILE *out, const struct host *host, enum tts_figure_kind kind)
+{
+    struct figures_of f = {.out = out, .kind = kind};
+    for (size_t i = 0; (f.tts = uma_tts_name(host->uma, i)) != NULL; i++) {
+        uma_tts_figures(host->uma, i, print_figure, &f);
+    }
+}
+
 void metrics_write(const struct host *host, FILE *out)
 {
     exposition_family(out, "volume_operations_total", "counter", "requests answered");
@@ -141,6 +165,10 @@ void metrics_write(const struct host *host, FILE *out)
     print_latency(out, host);
     exposition_family(out, "volume_connections", "gauge", "clients connected");
     each_volume(out, host, print_connections);
+    exposition_family(out, "tts_total", "counter", "what a target transport service counts");
+    print_ttss(out, host, TTS_COUNTER);
+    exposition_family(out, "tts_now", "gauge", "what a target transport service has now");
+    print_ttss(out, host, TTS_GAUGE);
     print_rta(out, host);
     exposition_family(out, "pool_octets", "gauge", "the pool: what may be lent at a time");
     fprintf(out, "weft_pool_octets %" PRIu64 "\n", host->pool.len);

@@ -23,11 +23,6 @@
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
 #include "node/nvme/wire.h"
-#include "node/tts/iscsi_rdma.h"
-#include "node/tts/iscsi_tcp.h"
-#include "node/tts/nbd.h"
-#include "node/tts/nvme_rdma.h"
-#include "node/tts/nvme_tcp.h"
 #include "node/uma/uma.h"
 #include "text/show.h"
 
@@ -365,120 +360,26 @@ static struct json_object *clients_array(const struct host *host)
     return clients;
 }
 
-static struct json_object *nbd_object(const struct host *host)
+static void put_figure(void *object, const char *name, enum tts_figure_kind kind, uint64_t value)
 {
-    struct json_object *object = json_object_new_object();
-    struct nbd_counters counters = nbd_counters(host->nbd);
-    put_number(object, "accepted", counters.accepted);
-    put_number(object, "established", counters.established);
-    put_number(object, "refused", counters.refused);
-    put_number(object, "malformed", counters.malformed);
-    put_number(object, "stalled", counters.stalled);
-    put_number(object, "requests", counters.requests);
-    put_number(object, "errors", counters.errors);
-    return object;
+    (void)kind;
+    put_number(object, name, value);
 }
 
-static struct json_object *nvme_object(const struct host *host)
+// An object for each TTS: "nvme_tcp" of the TTS "nvme-tcp".
+static void put_ttss(struct json_object *object, const struct host *host)
 {
-    struct json_object *object = json_object_new_object();
-    struct nvme_counters counters = nvme_target_counters(host->nvme);
-    put_number(object, "sessions", nvme_target_controller_count(host->nvme));
-    put_number(object, "controllers", counters.controllers);
-    put_number(object, "queues", counters.queues);
-    put_number(object, "refused", counters.refused);
-    put_number(object, "commands", counters.commands);
-    put_number(object, "errors", counters.errors);
-    put_number(object, "expired", counters.expired);
-    put_number(object, "transfers_bad", counters.transfers_bad);
-    return object;
-}
-
-static struct json_object *nvme_rdma_object(const struct host *host)
-{
-    struct json_object *object = json_object_new_object();
-    struct nvme_rdma_counters counters = nvme_rdma_counters(host->nvme_rdma);
-    put_number(object, "connections", nvme_rdma_connection_count(host->nvme_rdma));
-    put_number(object, "accepted", counters.of_connections.accepted);
-    put_number(object, "rejected", counters.of_connections.rejected);
-    put_number(object, "broken", counters.of_connections.broken);
-    put_number(object, "stalled", counters.of_connections.stalled);
-    put_number(object, "malformed_capsules", counters.malformed);
-    put_number(object, "capsules", counters.capsules);
-    put_number(object, "in_capsule", counters.in_capsule_len);
-    put_number(object, "fetched", counters.fetched_len);
-    put_number(object, "delivered", counters.delivered_len);
-    put_number(object, "oneshots", counters.oneshots);
-    put_number(object, "invalidates", counters.invalidates);
-    put_number(object, "descriptors", counters.of_connections.descriptors);
-    put_number(object, "bad_transfers", counters.of_connections.bad_transfers);
-    return object;
-}
-
-static struct json_object *nvme_tcp_object(const struct host *host)
-{
-    struct json_object *object = json_object_new_object();
-    struct nvme_tcp_counters counters = nvme_tcp_counters(host->nvme_tcp);
-    put_number(object, "accepted", counters.accepted);
-    put_number(object, "refused", counters.refused);
-    put_number(object, "malformed", counters.malformed);
-    put_number(object, "stalled", counters.stalled);
-    put_number(object, "digest_errors", counters.digest_errors);
-    put_number(object, "octets_in_capsules", counters.octets_in_capsules);
-    put_number(object, "octets_asked", counters.octets_asked);
-    put_number(object, "octets_sent", counters.octets_sent);
-    return object;
-}
-
-static void put_scsi_device(struct json_object *object, const struct host *host)
-{
-    struct scsi_device_counters device = iscsi_device_counters(host->iscsi);
-    put_number(object, "commands", device.commands);
-    put_number(object, "errors", device.errors);
-    put_number(object, "refusals", device.refusals);
-}
-
-static struct json_object *iscsi_object(const struct host *host)
-{
-    struct json_object *object = json_object_new_object();
-    struct iscsi_counters counters = iscsi_tcp_counters(host->iscsi_tcp);
-    put_number(object, "accepted", counters.accepted);
-    put_number(object, "sessions", counters.sessions);
-    put_number(object, "refused", counters.refused);
-    put_number(object, "unproven", counters.unproven);
-    put_number(object, "malformed", counters.malformed);
-    put_number(object, "stalled", counters.stalled);
-    put_number(object, "digest_errors", counters.digest_errors);
-    put_number(object, "rejects", counters.rejects);
-    put_number(object, "octets_immediate", counters.octets_immediate);
-    put_number(object, "octets_asked", counters.octets_asked);
-    put_number(object, "octets_sent", counters.octets_sent);
-    put_scsi_device(object, host);
-    return object;
-}
-
-static struct json_object *iscsi_rdma_object(const struct host *host)
-{
-    struct json_object *object = json_object_new_object();
-    struct iscsi_rdma_counters counters = iscsi_rdma_counters(host->iscsi_rdma);
-    put_number(object, "accepted", counters.of_connections.accepted);
-    put_number(object, "sessions", counters.of_sessions.sessions);
-    put_number(object, "refused", counters.of_connections.rejected + counters.of_sessions.refused);
-    put_number(object, "unproven", counters.of_sessions.unproven);
-    put_number(object, "malformed", counters.of_sessions.malformed);
-    put_number(object, "unlent", counters.unlent);
-    put_number(object, "broken", counters.of_connections.broken);
-    put_number(object, "stalled", counters.of_connections.stalled);
-    put_number(object, "rejects", counters.of_sessions.rejects);
-    put_number(object, "pdus", counters.pdus);
-    put_number(object, "oneshots", counters.oneshots);
-    put_number(object, "closes", counters.closes);
-    put_number(object, "fetched", counters.fetched_len);
-    put_number(object, "delivered", counters.delivered_len);
-    put_number(object, "descriptors", counters.of_connections.descriptors);
-    put_number(object, "bad_transfers", counters.of_connections.bad_transfers);
-    put_scsi_device(object, host);
-    return object;
+    const char *name;
+    for (size_t i = 0; (name = uma_tts_name(host->uma, i)) != NULL; i++) {
+        struct json_object *figures = json_object_new_object();
+        char key[TTS_NAME_MAX];
+        snprintf(key, sizeof key, "%s", name);
+        for (char *c = key; *c != '\0'; c++) {
+            *c = *c == '-' ? '_' : *c;
+        }
+        uma_tts_figures(host->uma, i, put_figure, figures);
+        json_object_object_add(object, key, figures);
+    }
 }
 
 // The latest first.
@@ -528,21 +429,6 @@ struct json_object *status_object(struct host *host)
     json_object_object_add(object, "rtas", units);
     json_object_object_add(object, "clients", clients_array(host));
     json_object_object_add(object, "events", events_array(host));
-    if (host->nbd != NULL) {
-        json_object_object_add(object, "nbd", nbd_object(host));
-    }
-    json_object_object_add(object, "nvme", nvme_object(host));
-    if (host->nvme_rdma != NULL) {
-        json_object_object_add(object, "nvme_rdma", nvme_rdma_object(host));
-    }
-    if (host->nvme_tcp != NULL) {
-        json_object_object_add(object, "nvme_tcp", nvme_tcp_object(host));
-    }
-    if (host->iscsi_tcp != NULL) {
-        json_object_object_add(object, "iscsi", iscsi_object(host));
-    }
-    if (host->iscsi_rdma != NULL) {
-        json_object_object_add(object, "iscsi_rdma", iscsi_rdma_object(host));
-    }
+    put_ttss(object, host);
     return object;
 }

@@ -27,6 +27,8 @@ enum client_limits {
     CLIENT_REGISTRANT_MAX = 256,
 };
 
+enum { TTS_NAME_MAX = 32 };
+
 // Who asks. The texts are opaque here: the address is shown, the others are compared.
 struct client {
     char address[CLIENT_ADDRESS_MAX];   // where it comes from
@@ -82,6 +84,14 @@ struct uma_for_tts {
     const struct reservation *(*reservation)(void *uma, uint32_t volume);
 };
 
+// One of a TTS's figures: `name` as weft-status(1) has it, "accepted", "sessions" ...
+enum tts_figure_kind {
+    TTS_COUNTER, // since the start
+    TTS_GAUGE,   // now
+};
+typedef void tts_figure(void *figure_ctx, const char *name, enum tts_figure_kind kind,
+                        uint64_t value);
+
 // What a TTS offers; `tts` is its own context. One that asks for no connections (another does, for
 // it) has neither on_connected nor drop.
 struct tts_for_uma {
@@ -96,6 +106,8 @@ struct tts_for_uma {
     void (*drop)(void *tts, uint32_t connection);
     // Accept no more and end all connections; over when each has been disconnected.
     void (*stop)(void *tts);
+    // Calls `figure` for each of its figures, always the same ones. NULL: it has none.
+    void (*figures)(void *tts, tts_figure *figure, void *figure_ctx);
     // How clients reach the volume, once started: at the `index`th address it listens at, as one
     // word, false: there are not so many; and a command that a user may type for it, at the first.
     // Both NULL: this TTS has no address of its own.

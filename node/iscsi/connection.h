@@ -277,6 +277,8 @@ void iscsi_door_on_connected(void *ctx, struct connect_request *request);
 void iscsi_door_drop(void *ctx, uint32_t connection);
 // All of its sessions are told, and leave.
 void iscsi_door_stop(struct iscsi_door *door);
+// Of its sessions, whatever carries them, and of the target, which are the same at every door.
+void iscsi_door_figures(const struct iscsi_door *door, tts_figure *figure, void *figure_ctx);
 
 // A connection that is all zero. False: no memory; it is given back by iscsi_connection_fini too.
 bool iscsi_connection_init(struct iscsi_connection *c, struct iscsi_door *door);

@@ -183,7 +183,15 @@ void iscsi_destroy(struct iscsi *iscsi)
     }
 }
 
-struct scsi_device_counters iscsi_device_counters(const struct iscsi *iscsi)
+void iscsi_door_figures(const struct iscsi_door *door, tts_figure *figure, void *figure_ctx)
 {
-    return scsi_target_counters(iscsi->target);
+    const struct iscsi_counters *c = &door->counters;
+    struct scsi_device_counters device = scsi_target_counters(door->iscsi->target);
+    figure(figure_ctx, "sessions", TTS_COUNTER, c->sessions);
+    figure(figure_ctx, "unproven", TTS_COUNTER, c->unproven);
+    figure(figure_ctx, "malformed", TTS_COUNTER, c->malformed);
+    figure(figure_ctx, "rejects", TTS_COUNTER, c->rejects);
+    figure(figure_ctx, "commands", TTS_COUNTER, device.commands);
+    figure(figure_ctx, "errors", TTS_COUNTER, device.errors);
+    figure(figure_ctx, "refusals", TTS_COUNTER, device.refusals);
 }

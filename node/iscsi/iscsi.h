@@ -51,4 +51,3 @@ uint32_t iscsi_lun(const struct resource *row);
 struct iscsi *iscsi_create(const struct iscsi_parts *parts);
 // Nothing carries sessions of it any more.
 void iscsi_destroy(struct iscsi *iscsi);
-struct scsi_device_counters iscsi_device_counters(const struct iscsi *iscsi);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
@@ -143,6 +144,20 @@ static void tts_stop(void *ctx)
     }
 }
 
+static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
+{
+    const struct nvme_target *target = ctx;
+    const struct nvme_counters *c = &target->counters;
+    figure(figure_ctx, "sessions", TTS_GAUGE, nvme_target_controller_count(target));
+    figure(figure_ctx, "controllers", TTS_COUNTER, c->controllers);
+    figure(figure_ctx, "queues", TTS_COUNTER, c->queues);
+    figure(figure_ctx, "refused", TTS_COUNTER, c->refused);
+    figure(figure_ctx, "commands", TTS_COUNTER, c->commands);
+    figure(figure_ctx, "errors", TTS_COUNTER, c->errors);
+    figure(figure_ctx, "expired", TTS_COUNTER, c->expired);
+    figure(figure_ctx, "transfers_bad", TTS_COUNTER, c->transfers_bad);
+}
+
 const struct tts_for_uma nvme_for_uma = {
     .name = "nvme",
     .start = tts_start,
@@ -150,4 +165,5 @@ const struct tts_for_uma nvme_for_uma = {
     .on_connected = tts_on_connected,
     .drop = tts_drop,
     .stop = tts_stop,
+    .figures = tts_figures,
 };

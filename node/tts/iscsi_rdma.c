@@ -263,6 +263,22 @@ static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t
     snprintf(ret, capacity, "weft cp '%s' copy.img", uri);
 }
 
+static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
+{
+    const struct iscsi_rdma *rdma = ctx;
+    const struct iscsi_rdma_counters *c = &rdma->counters;
+    fabric_figures(&rdma->fabric, figure, figure_ctx);
+    figure(figure_ctx, "refused", TTS_COUNTER,
+           rdma->fabric.counters.rejected + rdma->door.counters.refused);
+    figure(figure_ctx, "unlent", TTS_COUNTER, c->unlent);
+    figure(figure_ctx, "pdus", TTS_COUNTER, c->pdus);
+    figure(figure_ctx, "oneshots", TTS_COUNTER, c->oneshots);
+    figure(figure_ctx, "closes", TTS_COUNTER, c->closes);
+    figure(figure_ctx, "fetched", TTS_COUNTER, c->fetched_len);
+    figure(figure_ctx, "delivered", TTS_COUNTER, c->delivered_len);
+    iscsi_door_figures(&rdma->door, figure, figure_ctx);
+}
+
 const struct tts_for_uma iscsi_rdma_for_uma = {
     .name = "iscsi-rdma",
     .start = tts_start,
@@ -270,6 +286,7 @@ const struct tts_for_uma iscsi_rdma_for_uma = {
     .on_connected = iscsi_door_on_connected,
     .drop = iscsi_door_drop,
     .stop = tts_stop,
+    .figures = tts_figures,
     .uri = tts_uri,
     .hint = tts_hint,
 };
@@ -303,12 +320,4 @@ void iscsi_rdma_destroy(struct iscsi_rdma *rdma)
         fabric_fini(&rdma->fabric);
         free(rdma);
     }
-}
-
-struct iscsi_rdma_counters iscsi_rdma_counters(const struct iscsi_rdma *rdma)
-{
-    struct iscsi_rdma_counters counters = rdma->counters;
-    counters.of_sessions = rdma->door.counters;
-    counters.of_connections = fabric_counters(&rdma->fabric);
-    return counters;
 }

@@ -88,6 +88,15 @@ struct iscsi_rdma_pair {
     bool has_fetches;          // RDMA Reads that leave when the batch ends
 };
 
+struct iscsi_rdma_counters {
+    uint64_t pdus;          // that have come
+    uint64_t oneshots;      // of these, whose header advertised memory
+    uint64_t closes;        // responses that closed the memory of their command
+    uint64_t unlent;        // connections ended because a command with data lent no memory
+    uint64_t fetched_len;   // octets of data by RDMA Read
+    uint64_t delivered_len; // octets of data by RDMA Write
+};
+
 struct iscsi_rdma {
     struct iscsi_door door;
     struct fabric fabric;

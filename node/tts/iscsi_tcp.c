@@ -198,6 +198,20 @@ static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t
              tcp->server.listeners[0].authority, name);
 }
 
+static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
+{
+    const struct iscsi_tcp *tcp = ctx;
+    struct iscsi_counters c = iscsi_tcp_counters(tcp);
+    figure(figure_ctx, "accepted", TTS_COUNTER, c.accepted);
+    figure(figure_ctx, "stalled", TTS_COUNTER, c.stalled);
+    figure(figure_ctx, "refused", TTS_COUNTER, c.refused);
+    figure(figure_ctx, "digest_errors", TTS_COUNTER, c.digest_errors);
+    figure(figure_ctx, "octets_immediate", TTS_COUNTER, c.octets_immediate);
+    figure(figure_ctx, "octets_asked", TTS_COUNTER, c.octets_asked);
+    figure(figure_ctx, "octets_sent", TTS_COUNTER, c.octets_sent);
+    iscsi_door_figures(&tcp->door, figure, figure_ctx);
+}
+
 const struct tts_for_uma iscsi_tcp_for_uma = {
     .name = "iscsi",
     .start = tts_start,
@@ -205,6 +219,7 @@ const struct tts_for_uma iscsi_tcp_for_uma = {
     .on_connected = iscsi_door_on_connected,
     .drop = iscsi_door_drop,
     .stop = tts_stop,
+    .figures = tts_figures,
     .uri = tts_uri,
     .hint = tts_hint,
 };

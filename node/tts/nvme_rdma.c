@@ -177,11 +177,26 @@ static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t
              end->host, end->port, nqn);
 }
 
+static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
+{
+    const struct nvme_rdma *rdma = ctx;
+    const struct nvme_rdma_counters *c = &rdma->counters;
+    fabric_figures(&rdma->fabric, figure, figure_ctx);
+    figure(figure_ctx, "malformed_capsules", TTS_COUNTER, c->malformed);
+    figure(figure_ctx, "capsules", TTS_COUNTER, c->capsules);
+    figure(figure_ctx, "in_capsule", TTS_COUNTER, c->in_capsule_len);
+    figure(figure_ctx, "fetched", TTS_COUNTER, c->fetched_len);
+    figure(figure_ctx, "delivered", TTS_COUNTER, c->delivered_len);
+    figure(figure_ctx, "oneshots", TTS_COUNTER, c->oneshots);
+    figure(figure_ctx, "invalidates", TTS_COUNTER, c->invalidates);
+}
+
 const struct tts_for_uma nvme_rdma_for_uma = {
     .name = "nvme-rdma",
     .start = tts_start,
     .advertise = tts_advertise,
     .stop = tts_stop,
+    .figures = tts_figures,
     .uri = tts_uri,
     .hint = tts_hint,
 };
@@ -214,16 +229,4 @@ void nvme_rdma_destroy(struct nvme_rdma *rdma)
         fabric_fini(&rdma->fabric);
         free(rdma);
     }
-}
-
-struct nvme_rdma_counters nvme_rdma_counters(const struct nvme_rdma *rdma)
-{
-    struct nvme_rdma_counters counters = rdma->counters;
-    counters.of_connections = fabric_counters(&rdma->fabric);
-    return counters;
-}
-
-unsigned nvme_rdma_connection_count(const struct nvme_rdma *rdma)
-{
-    return rdma->fabric.pair_count;
 }

@@ -13,17 +13,6 @@
 
 struct nvme_rdma;
 
-struct nvme_rdma_counters {
-    struct fabric_counters of_connections;
-    uint64_t malformed; // connections ended because of a capsule that is none
-    uint64_t capsules;
-    uint64_t in_capsule_len; // octets of data that came with their commands
-    uint64_t fetched_len;    // octets of data by RDMA Read
-    uint64_t delivered_len;  // octets of data by RDMA Write
-    uint64_t oneshots;       // commands whose memory was advertised by their own Send
-    uint64_t invalidates;    // responses that ended the memory of their command
-};
-
 struct nvme_rdma_parts {
     struct loop *loop;
     struct addresses listen; // "HOST[:PORT]", "[HOST][:PORT]"; PORT 4420 if none, 0: a free one
@@ -44,6 +33,3 @@ void nvme_rdma_destroy(struct nvme_rdma *rdma);
 // Listens, and has URIs: "nvme+rdma://127.0.0.1:4420/NQN". Connections at the UMA are the
 // controllers'.
 extern const struct tts_for_uma nvme_rdma_for_uma;
-
-struct nvme_rdma_counters nvme_rdma_counters(const struct nvme_rdma *rdma);
-unsigned nvme_rdma_connection_count(const struct nvme_rdma *rdma);

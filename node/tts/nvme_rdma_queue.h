@@ -75,6 +75,16 @@ struct nvme_rdma_queue {
     bool has_fetches;            // RDMA Reads that leave then too
 };
 
+struct nvme_rdma_counters {
+    uint64_t malformed; // connections ended because of a capsule that is none
+    uint64_t capsules;
+    uint64_t in_capsule_len; // octets of data that came with their commands
+    uint64_t fetched_len;    // octets of data by RDMA Read
+    uint64_t delivered_len;  // octets of data by RDMA Write
+    uint64_t oneshots;       // commands whose memory was advertised by their own Send
+    uint64_t invalidates;    // responses that ended the memory of their command
+};
+
 struct nvme_rdma {
     struct nvme_rdma_parts parts;
     struct fabric fabric;

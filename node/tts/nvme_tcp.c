@@ -241,11 +241,25 @@ static void tts_stop(void *ctx)
     }
 }
 
+static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
+{
+    struct nvme_tcp_counters c = nvme_tcp_counters(ctx);
+    figure(figure_ctx, "accepted", TTS_COUNTER, c.accepted);
+    figure(figure_ctx, "refused", TTS_COUNTER, c.refused);
+    figure(figure_ctx, "malformed", TTS_COUNTER, c.malformed);
+    figure(figure_ctx, "stalled", TTS_COUNTER, c.stalled);
+    figure(figure_ctx, "digest_errors", TTS_COUNTER, c.digest_errors);
+    figure(figure_ctx, "octets_in_capsules", TTS_COUNTER, c.octets_in_capsules);
+    figure(figure_ctx, "octets_asked", TTS_COUNTER, c.octets_asked);
+    figure(figure_ctx, "octets_sent", TTS_COUNTER, c.octets_sent);
+}
+
 const struct tts_for_uma nvme_tcp_for_uma = {
     .name = "nvme-tcp",
     .start = tts_start,
     .advertise = tts_advertise,
     .stop = tts_stop,
+    .figures = tts_figures,
     .uri = tts_uri,
     .hint = tts_hint,
 };

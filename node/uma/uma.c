@@ -480,6 +480,18 @@ int uma_tts_error(const struct uma *uma, size_t index)
     return index < uma->tts_count ? uma->ttss[index].error : 0;
 }
 
+const char *uma_tts_name(const struct uma *uma, size_t index)
+{
+    return index < uma->tts_count ? uma->ttss[index].tts->name : NULL;
+}
+
+void uma_tts_figures(const struct uma *uma, size_t index, tts_figure *figure, void *figure_ctx)
+{
+    if (uma->ttss[index].tts->figures != NULL) {
+        uma->ttss[index].tts->figures(uma->ttss[index].ctx, figure, figure_ctx);
+    }
+}
+
 unsigned uma_connection_count(const struct uma *uma)
 {
     return uma->connection_count;

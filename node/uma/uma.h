@@ -171,6 +171,9 @@ uint32_t uma_volume_unit(const struct uma *uma, uint32_t volume);
 // What has kept a TTS from starting; NULL: nothing. By index from 0. The negative errno with it.
 const char *uma_tts_why(const struct uma *uma, size_t index);
 int uma_tts_error(const struct uma *uma, size_t index);
+// Its name; NULL: there are no more. And its figures, if it has any.
+const char *uma_tts_name(const struct uma *uma, size_t index);
+void uma_tts_figures(const struct uma *uma, size_t index, tts_figure *figure, void *figure_ctx);
 
 unsigned uma_connection_count(const struct uma *uma);
 

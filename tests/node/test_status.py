@@ -22,9 +22,9 @@ TCP = ('accepted refused malformed stalled digest_errors octets_in_capsules octe
        'octets_sent').split()
 ISCSI = ('accepted sessions refused unproven malformed stalled digest_errors rejects '
          'octets_immediate octets_asked octets_sent commands errors refusals').split()
-ISCSI_RDMA = ('accepted sessions refused unproven malformed unlent broken stalled rejects pdus '
-              'oneshots closes fetched delivered descriptors bad_transfers commands errors '
-              'refusals').split()
+ISCSI_RDMA = ('connections accepted rejected sessions refused unproven malformed unlent broken '
+              'stalled rejects pdus oneshots closes fetched delivered descriptors bad_transfers '
+              'commands errors refusals').split()
 NVME = 'sessions controllers queues refused commands errors expired transfers_bad'.split()
 
 
@@ -145,6 +145,7 @@ def metrics_tell_the_same():
         some_of_each(node, client)
         until(lambda: node.status()['rtas'][0]['state'] == 'ready')
         kinds, rows = metrics(port)
+        found = node.status()
     assert {kind for kind in kinds.values()} == {'counter', 'gauge', 'histogram'}
     assert all((kind == 'counter') == name.endswith('_total') for name, kind in kinds.items())
     wanted = {'weft_rta_up{rta="ram"}': 1, 'weft_rta_restarts_total{rta="ram"}': 1,
@@ -156,6 +157,10 @@ def metrics_tell_the_same():
                                  ('completion', 'completions', ENDED)):
         for what, number in numbers.items():
             wanted[f'weft_volume_{name}_total{{volume="ram",{label}="{what}"}}'] = number
+    for tts in 'nbd', 'nvme':
+        for name, number in found[tts].items():
+            kind = 'now' if (tts, name) == ('nvme', 'sessions') else 'total'
+            wanted[f'weft_tts_{kind}{{tts="{tts}",figure="{name}"}}'] = number
     rows = {row: number for row, number in rows.items() if not row.startswith('weft_http_')}
     latency = take_histograms(rows, 'weft_volume_latency_seconds')
     replays = rows.pop('weft_rta_replays_total{rta="ram"}')
@@ -190,9 +195,9 @@ def each_protocol_has_its_numbers():
     with Node('--nvme-rdma=127.0.0.1:0', '--nvme-tcp=127.0.0.1:0', '--iscsi=127.0.0.1:0',
               '--iscsi-rdma=127.0.0.1:0', 'ram:1M') as node:
         found = node.status()
-        assert list(found['nvme_rdma']) == RDMA and not any(found['nvme_rdma'].values()), found
         assert found['iscsi'] == of(ISCSI) and found['iscsi_rdma'] == of(ISCSI_RDMA), found
-        assert found['nvme_tcp'] == of(TCP) and found['nvme'] == of(NVME), found
+        assert found['nvme_tcp'] == of(TCP) and found['nvme_rdma'] == of(RDMA), found
+        assert found['nvme'] == of(NVME), found
         uri, = (uri for uri in found['volumes'][0]['uris'] if uri.startswith('nvme+rdma'))
         assert weft('info', uri).returncode == 0
         assert weft('info', uri.replace('uuid:', 'uuid:0')).returncode == 1
