@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "rsocket/rsocket.h"
 
 struct sleeper {
@@ -169,11 +170,10 @@ static bool spin_until(struct rs *rs, bool (*is_met)(const struct rs *rs))
 }
 
 static const int64_t never_ns = INT64_MAX;
-enum { NS_PER_MS = 1000 * 1000 };
 
 int64_t rs_until_ns(int timeout_ms)
 {
-    return timeout_ms < 0 ? never_ns : rs_now_ns() + (int64_t)timeout_ms * NS_PER_MS;
+    return timeout_ms < 0 ? never_ns : rs_now_ns() + timeout_ms * (int64_t)NS_PER_MS;
 }
 
 int rs_left_ms(int64_t until_ns)
@@ -182,7 +182,7 @@ int rs_left_ms(int64_t until_ns)
     if (until_ns == never_ns) {
         return -1;
     }
-    const int64_t left = left_ns > 0 ? left_ns / NS_PER_MS + 1 : 0;
+    const int64_t left = left_ns > 0 ? left_ns / (int64_t)NS_PER_MS + 1 : 0;
     return left < INT_MAX ? (int)left : INT_MAX;
 }
 
