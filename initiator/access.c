@@ -158,12 +158,8 @@ bool initiator_access_is_due(const struct initiator_access *access, instant_ns n
 
 enum weft_nvme_access weft_nvme_access(const struct weft_nvme *nvme, uint32_t nsid)
 {
-    for (unsigned i = 0; i < nvme->namespace_count; i++) {
-        if (nvme->namespaces[i].nsid == nsid) {
-            return (enum weft_nvme_access)nvme->namespaces[i].access;
-        }
-    }
-    return WEFT_NVME_OPTIMIZED;
+    const struct initiator_namespace_known *ns = initiator_namespace_find(nvme, nsid);
+    return ns != NULL ? (enum weft_nvme_access)ns->access : WEFT_NVME_OPTIMIZED;
 }
 
 unsigned weft_nvme_access_change_ms(const struct weft_nvme *nvme)

@@ -11,34 +11,6 @@ enum { READY_WAIT_MS = 20 };
 
 /* ---- one command ----------------------------------------------------------------------------- */
 
-static void sqe_fill(uint8_t *sqe, const struct initiator_admin_command *command)
-{
-    sqe[NVME_SQE_OFF_OPCODE] = command->opcode;
-    put_le32(sqe + NVME_SQE_OFF_NSID, command->nsid);
-    if (command->opcode == NVME_FABRICS) {
-        put_le32(sqe + NVME_SQE_OFF_NSID, command->fctype);
-    }
-    put_le32(sqe + NVME_SQE_OFF_CDW10, command->cdw10);
-    put_le32(sqe + NVME_SQE_OFF_CDW11, command->cdw11);
-    put_le32(sqe + NVME_SQE_OFF_CDW12, command->cdw12);
-    put_le32(sqe + NVME_SQE_OFF_CDW13, command->cdw13);
-}
-
-// Data of the memory that commands which are waited for use, one at a time.
-static struct initiator_data data_of(const struct weft_nvme *nvme, uint32_t len, bool is_to_target)
-{
-    return (struct initiator_data){
-        .memory = &nvme->admin_piece, .len = len, .count = 1, .is_to_target = is_to_target};
-}
-
-static struct initiator_data data_from(const struct weft_nvme *nvme,
-                                       const struct initiator_admin_command *command)
-{
-    struct initiator_data data = data_of(nvme, command->data_len, false);
-    data.memory = command->room != NULL ? command->room : data.memory;
-    return data;
-}
-
 // Sends what is in the slot and waits for the answer. A command that is not answered in time ends
 // the connection, since its answer and its data may still come.
 static int run(struct initiator_slot *slot, const struct initiator_data *data, const char *name,
@@ -82,11 +54,11 @@ int initiator_admin_run(struct weft_nvme *nvme, const struct initiator_admin_com
         return initiator_why(ret_why, -EAGAIN, "%s: the admin queue is full", command->name);
     }
     uint8_t *sqe = initiator_slot_sqe(slot);
-    sqe_fill(sqe, command);
+    initiator_admin_fill(sqe, command);
     if (command->fctype == NVME_FCTYPE_PROPERTY_SET && command->opcode == NVME_FABRICS) {
         put_le64(sqe + NVME_PROPERTY_OFF_VALUE, command->value);
     }
-    const struct initiator_data data = data_from(nvme, command);
+    const struct initiator_data data = initiator_admin_data(nvme, command);
     return run(slot, &data, command->name, ret, ret_why);
 }
 
@@ -185,7 +157,10 @@ int initiator_admin_connect(struct initiator_queue *queue, struct why *ret_why)
         put_le32(sqe + NVME_CONNECT_OFF_KATO, nvme->attr.keep_alive_ms);
     }
     connect_data_fill(nvme, nvme->admin_data, is_admin);
-    const struct initiator_data data = data_of(nvme, NVME_CONNECT_DATA_LEN, true);
+    const struct initiator_data data = {.memory = &nvme->admin_piece,
+                                        .len = NVME_CONNECT_DATA_LEN,
+                                        .count = 1,
+                                        .is_to_target = true};
     int error = run(slot, &data, "Connect", &answer, ret_why);
     return error != 0 ? error : connect_check(queue, &answer, ret_why);
 }
@@ -263,44 +238,7 @@ void initiator_admin_shut_down(struct weft_nvme *nvme)
     }
 }
 
-// Sends one that nobody waits for; its answer goes to `answer`, or nowhere. False: no room.
-static bool post(struct weft_nvme *nvme, const struct initiator_admin_command *command,
-                 struct initiator_admin_answer *answer)
-{
-    struct initiator_slot *slot = initiator_queue_take(&nvme->admin);
-    if (slot == NULL) {
-        return false;
-    }
-    const struct initiator_data data = data_from(nvme, command);
-    sqe_fill(initiator_slot_sqe(slot), command);
-    slot->answer = answer;
-    if (nvme->carrier->send(slot, &data) != 0) {
-        initiator_slot_release(slot);
-        return false;
-    }
-    return true;
-}
-
-bool initiator_admin_keep_alive(struct weft_nvme *nvme)
-{
-    const struct initiator_admin_command command = {.opcode = NVME_ADMIN_KEEP_ALIVE};
-    return post(nvme, &command, NULL);
-}
-
 /* ---- access ---------------------------------------------------------------------------------- */
-
-// False: no room.
-static bool event_request(struct weft_nvme *nvme, struct initiator_admin_answer *ret)
-{
-    const struct initiator_admin_command command = {.opcode = NVME_ADMIN_ASYNC_EVENT_REQUEST};
-    *ret = (struct initiator_admin_answer){0};
-    return post(nvme, &command, ret);
-}
-
-static void event_post(struct weft_nvme *nvme)
-{
-    nvme->access.has_events = event_request(nvme, &nvme->access.event);
-}
 
 int initiator_admin_access_begin(struct weft_nvme *nvme, struct why *ret_why)
 {
@@ -317,30 +255,12 @@ int initiator_admin_access_begin(struct weft_nvme *nvme, struct why *ret_why)
         access->has_events = error == 0 && answer.status == NVME_OK;
     }
     if (error == 0 && access->has_events) {
-        event_post(nvme);
+        access->has_events = initiator_admin_event_request(nvme, &access->event);
     }
     if (error == 0 && (error = initiator_admin_run(nvme, &read, &access->log, ret_why)) == 0) {
         initiator_access_on_log(nvme);
     }
     return error;
-}
-
-void initiator_admin_access_follow(struct weft_nvme *nvme)
-{
-    struct initiator_access *access = &nvme->access;
-    if (access->event.is_there && initiator_access_on_event(access)) {
-        event_post(nvme);
-    }
-    if (access->is_reading && access->log.is_there) {
-        initiator_access_on_log(nvme);
-    }
-    if (access->is_stale && initiator_access_is_due(access, initiator_clock())) {
-        const struct initiator_admin_command read = initiator_access_command(access);
-        access->log = (struct initiator_admin_answer){0};
-        access->is_reading = post(nvme, &read, &access->log);
-        access->is_stale = !access->is_reading;
-        access->read_at = initiator_clock();
-    }
 }
 
 /* ---- a discovery controller that is kept ----------------------------------------------------- */
@@ -358,21 +278,9 @@ int initiator_admin_watch_begin(struct weft_nvme *nvme, struct why *ret_why)
     }
     struct initiator_admin_answer answer;
     int error = initiator_admin_run(nvme, &enable, &answer, ret_why);
-    watch->has_events =
-        error == 0 && answer.status == NVME_OK && event_request(nvme, &watch->event);
+    watch->has_events = error == 0 && answer.status == NVME_OK &&
+                        initiator_admin_event_request(nvme, &watch->event);
     return error;
-}
-
-// What the event is does not matter: the log says what there is.
-void initiator_admin_watch_follow(struct weft_nvme *nvme)
-{
-    struct initiator_watch *watch = &nvme->watch;
-    if (!watch->has_events || !watch->event.is_there) {
-        return;
-    }
-    bool is_good = watch->event.status == NVME_OK;
-    watch->has_changed |= is_good;
-    watch->has_events = is_good && event_request(nvme, &watch->event);
 }
 
 bool weft_nvme_log_has_changed(const struct weft_nvme *nvme)

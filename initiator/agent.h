@@ -1,15 +1,23 @@
 // The inside of the initiator, for its files.
 //
-//     controller.c   a controller's life, and its progress: what has come, what is due
-//     meet.c         a queue's connection, by librdmacm
-//     queue.c        commands and their answers, on a queue pair or whatever carries them
-//     sending.c      commands that leave by a queue pair, one by one or together
-//     io.c           a program's reads, writes and so on, as commands; their memory over RDMA
-//     by_rdma.c      the carrier that meet.c, queue.c, sending.c and io.c are together
-//     by_tcp.c       the other one; tcp/ has its PDUs
+// Each calls those below it:
+//
+//     controller.c   a controller's life
+//     identify.c     what it says of itself and its namespaces
 //     admin.c        commands that are waited for: fabrics, Identify, logs
+//     progress.c     what has come, and what is due
+//     post.c         commands that nobody waits for: keep-alive, requests for events
+//     by_rdma.c      the carrier that the files below are together
+//     by_tcp.c       the other one; tcp/ has its PDUs
+//     answers.c      what completes on queue pairs
+//     lose.c         the end of a connection
+//     io.c           a program's reads, writes and so on, as commands; their memory over RDMA
+//     sending.c      commands that leave by a queue pair, one by one or together
+//     meet.c         a queue's connection, by librdmacm
+//     queue.c        a queue pair's life, and places for commands, whatever carries them
 //     access.c       how namespaces are reached by a controller: its log, its events, statuses
-//     identify.c     what their answers say
+//     namespaces.c   those that the program has asked about
+//     descriptors.c  what is waited on, and the clock
 //     identity.c     who this host is
 //     address.c      where a subsystem is
 //     status.c       statuses: names, errno
@@ -267,95 +275,9 @@ struct weft_nvme {
     struct why lost_why;
 };
 
-/* ---- why.c ----------------------------------------------------------------------------------- */
+/* ---- identify.c ------------------------------------------------------------------------------ */
 
-// Says why; gives `error` back.
-int initiator_why(struct why *ret_why, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-// What a public function ends with: the reason, if there is one, into the program's
-// WEFT_NVME_WHY_MAX octets or nowhere (NULL). Gives `result` back.
-int initiator_tell(char *ret, const struct why *why, int result);
-
-/* ---- controller.c ---------------------------------------------------------------------------- */
-
-instant_ns initiator_clock(void);
-// The next one in the epoll set.
-bool initiator_watch(const struct weft_nvme *nvme, int fd);
-bool initiator_set_nonblocking(int fd);
-// Polls, of a carrier that has queue pairs, and of one that is asked for answers.
-int initiator_poll_device(struct weft_nvme *nvme);
-int initiator_poll_by_taking(struct weft_nvme *nvme);
-// The first of them, going on for a moment while answers are awaited.
-int initiator_look_on_device(struct weft_nvme *nvme);
-// From now on the RNIC wakes up whoever waits.
-void initiator_drive_begin(struct weft_nvme *nvme);
-// Until a descriptor is ready, or the time is up.
-void initiator_sleep(const struct weft_nvme *nvme, int timeout_ms);
-// The connection is of no more use: all queue pairs go, all that is outstanding completes.
-void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* ---- meet.c ---------------------------------------------------------------------------------- */
-
-// The channel that all queues meet by.
-int initiator_channel_open(struct weft_nvme *nvme, struct why *ret_why);
-// Connects one queue. 0 or a negative errno with the reason.
-int initiator_queue_meet(struct initiator_queue *queue, struct why *ret_why);
-// Takes the connection's events. False: it has ended.
-bool initiator_on_cm_events(struct weft_nvme *nvme);
-
-/* ---- queue.c --------------------------------------------------------------------------------- */
-
-// Room for queue->depth commands. 0 or -ENOMEM.
-int initiator_slots_create(struct initiator_queue *queue);
-// An answer that has come. Whether it was an I/O's.
-bool initiator_on_arrival(const struct initiator_arrival *arrival);
-// Makes the queue pair on queue->id. 0 or a negative errno.
-int initiator_queue_create(struct initiator_queue *queue);
-// Ends the queue pair, so that nothing reaches the program's memory any more.
-void initiator_queue_end(struct initiator_queue *queue);
-void initiator_queue_destroy(struct initiator_queue *queue);
-void initiator_device_release(struct weft_nvme *nvme);
-
-// A free place; NULL: none. Its SQE is zeroed but for flags and CID.
-struct initiator_slot *initiator_queue_take(struct initiator_queue *queue);
-// Free again, if nothing is awaited any more.
-void initiator_slot_release(struct initiator_slot *slot);
-// Why the target may have ended the connection, in words.
-const char *initiator_ended_why(const struct weft_nvme *nvme);
-// Sends what waits. How many I/O ended since they could not be sent.
-int initiator_queues_send(struct weft_nvme *nvme);
-
-// Takes completions; how many I/O completed, or a negative errno: the connection is lost.
-int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count);
-// Whether whatever is still to complete will be told of; sees to it; and it has been told of.
-bool initiator_queues_are_armed(const struct weft_nvme *nvme);
-void initiator_queues_arm(struct weft_nvme *nvme);
-void initiator_on_event(struct weft_nvme *nvme, struct ibv_cq *cq);
-
-/* ---- sending.c ------------------------------------------------------------------------------- */
-
-// Sends the capsule, with so many octets behind the SQE, now or with others that follow. 0 or a
-// negative errno; -EAGAIN: the send queue is full.
-int initiator_queue_send(struct initiator_slot *slot, uint32_t in_capsule_len);
-// The same by one-shot, with the memory that the answer closes.
-int initiator_queue_send_oneshot(struct initiator_slot *slot, const struct iovec *memory,
-                                 unsigned count, unsigned access);
-// All that waits. 0, or the error of the first that does still.
-int initiator_waiting_send(struct initiator_queue *queue);
-// The first one does not leave.
-struct initiator_slot *initiator_waiting_withdraw(struct initiator_queue *queue);
-
-/* ---- io.c ------------------------------------------------------------------------------------ */
-
-// Over RDMA.
-int initiator_data_send(struct initiator_slot *slot, const struct initiator_data *data);
-void initiator_data_settle(struct initiator_slot *slot, bool is_good);
-int initiator_lend(struct weft_nvme *nvme, void *ptr, size_t len);
-void initiator_take_back(struct weft_nvme *nvme, void *ptr);
-
-// The answer is there (error 0), or will never be: gives the slot back, then calls the program.
-void initiator_io_complete(struct initiator_slot *slot, uint16_t status, int error);
+int initiator_identify_controller(struct weft_nvme *nvme, struct why *ret_why);
 
 /* ---- admin.c --------------------------------------------------------------------------------- */
 
@@ -382,16 +304,103 @@ int initiator_admin_connect(struct initiator_queue *queue, struct why *ret_why);
 // CC.EN and CSTS.RDY.
 int initiator_admin_enable(struct weft_nvme *nvme, struct why *ret_why);
 void initiator_admin_shut_down(struct weft_nvme *nvme);
-// Sends one without waiting. False: no room.
-bool initiator_admin_keep_alive(struct weft_nvme *nvme);
 // Has the controller tell of access, and reads what it is now.
 int initiator_admin_access_begin(struct weft_nvme *nvme, struct why *ret_why);
-// Takes what it has told, and asks on, without waiting.
-void initiator_admin_access_follow(struct weft_nvme *nvme);
 // Has a discovery controller tell of changes of its log, if it does such a thing.
 int initiator_admin_watch_begin(struct weft_nvme *nvme, struct why *ret_why);
-// As initiator_admin_access_follow.
-void initiator_admin_watch_follow(struct weft_nvme *nvme);
+
+/* ---- progress.c ------------------------------------------------------------------------------ */
+
+// Polls, of a carrier that has queue pairs, and of one that is asked for answers.
+int initiator_poll_device(struct weft_nvme *nvme);
+int initiator_poll_by_taking(struct weft_nvme *nvme);
+// The first of them, going on for a moment while answers are awaited.
+int initiator_look_on_device(struct weft_nvme *nvme);
+// From now on the RNIC wakes up whoever waits.
+void initiator_drive_begin(struct weft_nvme *nvme);
+
+/* ---- post.c ---------------------------------------------------------------------------------- */
+
+// Into a slot's SQE; and the data that go with it.
+void initiator_admin_fill(uint8_t *sqe, const struct initiator_admin_command *command);
+struct initiator_data initiator_admin_data(const struct weft_nvme *nvme,
+                                           const struct initiator_admin_command *command);
+// Sent without waiting. False: no room.
+bool initiator_admin_keep_alive(struct weft_nvme *nvme);
+bool initiator_admin_event_request(struct weft_nvme *nvme, struct initiator_admin_answer *ret);
+// Takes what the controller has told of, and asks on, without waiting.
+void initiator_admin_follow(struct weft_nvme *nvme);
+
+/* ---- answers.c ------------------------------------------------------------------------------- */
+
+// An answer that has come. Whether it was an I/O's.
+bool initiator_on_arrival(const struct initiator_arrival *arrival);
+// Why the target may have ended the connection, in words.
+const char *initiator_ended_why(const struct weft_nvme *nvme);
+// Sends what waits. How many I/O ended since they could not be sent.
+int initiator_queues_send(struct weft_nvme *nvme);
+
+// Takes completions; how many I/O completed, or a negative errno: the connection is lost.
+int initiator_queues_poll(struct weft_nvme *nvme, unsigned *ret_wc_count);
+// Whether whatever is still to complete will be told of; sees to it; and it has been told of.
+bool initiator_queues_are_armed(const struct weft_nvme *nvme);
+void initiator_queues_arm(struct weft_nvme *nvme);
+void initiator_on_event(struct weft_nvme *nvme, struct ibv_cq *cq);
+
+/* ---- lose.c ---------------------------------------------------------------------------------- */
+
+// The connection is of no more use: all queue pairs go, all that is outstanding completes.
+void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- io.c ------------------------------------------------------------------------------------ */
+
+// Over RDMA.
+int initiator_data_send(struct initiator_slot *slot, const struct initiator_data *data);
+void initiator_data_settle(struct initiator_slot *slot, bool is_good);
+int initiator_lend(struct weft_nvme *nvme, void *ptr, size_t len);
+void initiator_take_back(struct weft_nvme *nvme, void *ptr);
+
+// The answer is there (error 0), or will never be: gives the slot back, then calls the program.
+void initiator_io_complete(struct initiator_slot *slot, uint16_t status, int error);
+
+/* ---- sending.c ------------------------------------------------------------------------------- */
+
+// Sends the capsule, with so many octets behind the SQE, now or with others that follow. 0 or a
+// negative errno; -EAGAIN: the send queue is full.
+int initiator_queue_send(struct initiator_slot *slot, uint32_t in_capsule_len);
+// The same by one-shot, with the memory that the answer closes.
+int initiator_queue_send_oneshot(struct initiator_slot *slot, const struct iovec *memory,
+                                 unsigned count, unsigned access);
+// All that waits. 0, or the error of the first that does still.
+int initiator_waiting_send(struct initiator_queue *queue);
+// The first one does not leave.
+struct initiator_slot *initiator_waiting_withdraw(struct initiator_queue *queue);
+
+/* ---- meet.c ---------------------------------------------------------------------------------- */
+
+// The channel that all queues meet by.
+int initiator_channel_open(struct weft_nvme *nvme, struct why *ret_why);
+// Connects one queue. 0 or a negative errno with the reason.
+int initiator_queue_meet(struct initiator_queue *queue, struct why *ret_why);
+// Takes the connection's events. False: it has ended.
+bool initiator_on_cm_events(struct weft_nvme *nvme);
+
+/* ---- queue.c --------------------------------------------------------------------------------- */
+
+// Room for queue->depth commands. 0 or -ENOMEM.
+int initiator_slots_create(struct initiator_queue *queue);
+// Makes the queue pair on queue->id. 0 or a negative errno.
+int initiator_queue_create(struct initiator_queue *queue);
+// Ends the queue pair, so that nothing reaches the program's memory any more.
+void initiator_queue_end(struct initiator_queue *queue);
+void initiator_queue_destroy(struct initiator_queue *queue);
+void initiator_device_release(struct weft_nvme *nvme);
+
+// A free place; NULL: none. Its SQE is zeroed but for flags and CID.
+struct initiator_slot *initiator_queue_take(struct initiator_queue *queue);
+// Free again, if nothing is awaited any more.
+void initiator_slot_release(struct initiator_slot *slot);
 
 /* ---- access.c -------------------------------------------------------------------------------- */
 
@@ -410,11 +419,32 @@ bool initiator_access_is_due(const struct initiator_access *access, instant_ns n
 // Get Log Page, all of it.
 struct initiator_admin_command initiator_access_command(const struct initiator_access *access);
 
-/* ---- identify.c ------------------------------------------------------------------------------ */
+/* ---- namespaces.c ---------------------------------------------------------------------------- */
 
-int initiator_identify_controller(struct weft_nvme *nvme, struct why *ret_why);
+// NULL: the program has not asked about it.
 const struct initiator_namespace_known *initiator_namespace_find(const struct weft_nvme *nvme,
                                                                  uint32_t nsid);
+// In the place of what was known of it. False: there are NAMESPACE_MAX others.
+bool initiator_namespace_keep(struct weft_nvme *nvme,
+                              const struct initiator_namespace_known *known);
+
+/* ---- descriptors.c --------------------------------------------------------------------------- */
+
+instant_ns initiator_clock(void);
+// The next one in the epoll set.
+bool initiator_watch(const struct weft_nvme *nvme, int fd);
+bool initiator_set_nonblocking(int fd);
+// Until a descriptor is ready, or the time is up.
+void initiator_sleep(const struct weft_nvme *nvme, int timeout_ms);
+
+/* ---- why.c ----------------------------------------------------------------------------------- */
+
+// Says why; gives `error` back.
+int initiator_why(struct why *ret_why, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+// What a public function ends with: the reason, if there is one, into the program's
+// WEFT_NVME_WHY_MAX octets or nowhere (NULL). Gives `result` back.
+int initiator_tell(char *ret, const struct why *why, int result);
 
 /* ---- identity.c ------------------------------------------------------------------------------ */
 

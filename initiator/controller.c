@@ -1,16 +1,10 @@
-// A controller's life: its queues are connected, it is enabled and identified; then it takes what
-// comes, until the program or the target ends it.
+// A controller's life: its queues are connected, it is enabled and identified, and ended.
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "initiator/agent.h"
@@ -19,58 +13,9 @@ enum {
     DEPTH_DEFAULT = 32,
     KEEP_ALIVE_DEFAULT_MS = 5000,
     TIMEOUT_DEFAULT_MS = 10000,
-    READY_COUNT = 4,       // descriptors in the epoll set
-    LOOK_EVERY_POLLS = 64, // at them, also while there are completions
-    STRANGE_MAX = 64,      // answers to nothing, in a row
 };
 
-instant_ns initiator_clock(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
-}
-
 /* ---- the end of it --------------------------------------------------------------------------- */
-
-// I/O under way will not be answered.
-static void queue_abandon(struct initiator_queue *queue, int error)
-{
-    for (unsigned i = 0; queue->slots != NULL && i < queue->depth; i++) {
-        struct initiator_slot *slot = &queue->slots[i];
-        slot->awaits_send = false;
-        if (slot->awaits_answer) {
-            slot->awaits_answer = false;
-            if (slot->io != NULL) {
-                initiator_io_complete(slot, NVME_OK, error);
-            } else {
-                initiator_slot_release(slot);
-            }
-        }
-    }
-}
-
-void initiator_lose(struct weft_nvme *nvme, int error, const char *format, ...)
-{
-    if (nvme->is_lost) {
-        return;
-    }
-    va_list arguments;
-    va_start(arguments, format);
-    why_say_args(&nvme->lost_why, format, arguments);
-    va_end(arguments);
-    nvme->is_lost = true;
-    nvme->lost_error = error;
-    // First nobody reaches the program's memory any more, then it hears of it.
-    nvme->carrier->end(&nvme->admin);
-    for (unsigned i = 0; i < nvme->queue_count; i++) {
-        nvme->carrier->end(&nvme->queues[i]);
-    }
-    queue_abandon(&nvme->admin, error);
-    for (unsigned i = 0; i < nvme->queue_count; i++) {
-        queue_abandon(&nvme->queues[i], error);
-    }
-}
 
 static void close_if_open(int fd)
 {
@@ -112,18 +57,6 @@ void weft_nvme_disconnect(struct weft_nvme *nvme)
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
-
-bool initiator_watch(const struct weft_nvme *nvme, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    return epoll_ctl(nvme->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-bool initiator_set_nonblocking(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
-}
 
 static int descriptors_open(struct weft_nvme *nvme, struct why *ret_why)
 {
@@ -257,19 +190,6 @@ static int queues_open(struct weft_nvme *nvme, struct why *ret_why)
     return 0;
 }
 
-// From here on whoever waits for the controller is woken by the RNIC itself, not by its thread.
-// Where it cannot be so, that does it.
-void initiator_drive_begin(struct weft_nvme *nvme)
-{
-    if (weft_drive_find(&nvme->drive)) {
-        nvme->drive_fd = nvme->drive.begin(nvme->completions);
-    }
-    if (nvme->drive_fd >= 0 && !initiator_watch(nvme, nvme->drive_fd)) {
-        nvme->drive.end(nvme->completions);
-        nvme->drive_fd = -1;
-    }
-}
-
 static void keep_alive_begin(struct weft_nvme *nvme)
 {
     uint64_t every_ms = nvme->attr.keep_alive_ms / 2;
@@ -335,180 +255,6 @@ const char *weft_nvme_why(const struct weft_nvme *nvme)
     return nvme->is_lost ? nvme->lost_why.text : NULL;
 }
 
-/* ---- progress -------------------------------------------------------------------------------- */
-
-// A keep-alive that has not been answered by the time of the next one: nobody is there.
-static void on_timer(struct weft_nvme *nvme)
-{
-    uint64_t times;
-    if (read(nvme->timer_fd, &times, sizeof times) != sizeof times || nvme->is_lost) {
-        return;
-    }
-    instant_ns now = initiator_clock();
-    if (!nvme->awaits_keep_alive) {
-        nvme->keep_alive_at = now;
-        nvme->awaits_keep_alive = initiator_admin_keep_alive(nvme);
-    } else if (now - nvme->keep_alive_at >= nvme->attr.keep_alive_ms * NS_PER_MS) {
-        initiator_lose(nvme, -ETIMEDOUT, "%s has not answered for %u ms", nvme->info.nqn,
-                       nvme->attr.keep_alive_ms);
-    }
-}
-
-static void on_cq_event(struct weft_nvme *nvme)
-{
-    struct ibv_cq *cq;
-    void *context;
-    if (ibv_get_cq_event(nvme->completions, &cq, &context) == 0) {
-        initiator_on_event(nvme, cq);
-    }
-}
-
-// What has come at the RNIC is done here and now.
-static void drive(struct weft_nvme *nvme)
-{
-    struct ibv_cq *cq;
-    void *context;
-    nvme->drive.pass(nvme->completions);
-    while (nvme->drive.event(nvme->completions, &cq, &context) == 0) {
-        initiator_on_event(nvme, cq);
-    }
-}
-
-static bool may_wait(struct weft_nvme *nvme)
-{
-    return nvme->drive_fd < 0 || nvme->drive.may_wait(nvme->completions) != 0;
-}
-
-// What the descriptors tell.
-static void look(struct weft_nvme *nvme)
-{
-    struct epoll_event events[READY_COUNT];
-    int count = epoll_wait(nvme->epoll_fd, events, READY_COUNT, 0);
-    bool is_alive = true, is_due = false;
-    for (int i = 0; i < count; i++) {
-        if (nvme->completions != NULL && events[i].data.fd == nvme->completions->fd) {
-            on_cq_event(nvme);
-        } else if (events[i].data.fd == nvme->timer_fd) {
-            is_due = true;
-        } else if (events[i].data.fd == nvme->drive_fd) {
-            drive(nvme);
-        } else {
-            is_alive &= initiator_on_cm_events(nvme);
-        }
-    }
-    if (!is_alive) {
-        unsigned wc_count;
-        initiator_queues_poll(nvme, &wc_count); // answers that came before the end
-        initiator_lose(nvme, -ECONNRESET, "%s", initiator_ended_why(nvme));
-    }
-    if (is_due) {
-        on_timer(nvme);
-    }
-}
-
-static bool awaits_io(const struct weft_nvme *nvme)
-{
-    for (unsigned i = 0; i < nvme->queue_count; i++) {
-        if (nvme->queues[i].taken > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// Behind each command its answer is looked for. While others want the processor the link does it,
-// and for less long.
-static bool goes_on_looking(struct weft_nvme *nvme)
-{
-    struct lookout *lookout = &nvme->lookout;
-    instant_ns now = initiator_clock();
-    if (nvme->drive_fd < 0 || !awaits_io(nvme) ||
-        !lookout_goes_on(lookout, nvme->counters.commands, now) || !lookout_gives_way(lookout)) {
-        return false;
-    }
-    return lookout_turn(lookout, now, initiator_clock, sched_yield);
-}
-
-static int poll_device(struct weft_nvme *nvme, bool looks_on)
-{
-    int completed = initiator_queues_send(nvme);
-    unsigned wc_count;
-    if (nvme->is_armed && nvme->drive_fd >= 0) {
-        drive(nvme); // most often it is the RNIC, and then nothing else need be asked
-    }
-    if ((nvme->is_armed && !looks_on) || ++nvme->polls % LOOK_EVERY_POLLS == 0) {
-        look(nvme);
-    }
-    for (;;) {
-        int result = nvme->is_lost ? nvme->lost_error : initiator_queues_poll(nvme, &wc_count);
-        if (result < 0) {
-            return result;
-        }
-        completed += result;
-        bool is_all = wc_count == 0 && initiator_queues_are_armed(nvme);
-        bool goes_on = is_all && looks_on && completed == 0 && goes_on_looking(nvme);
-        if (completed > 0 || (is_all && !goes_on && may_wait(nvme))) {
-            return completed;
-        }
-        if (is_all) {
-            drive(nvme);
-        } else if (wc_count == 0) {
-            initiator_queues_arm(nvme);
-        }
-    }
-}
-
-int initiator_poll_device(struct weft_nvme *nvme)
-{
-    return poll_device(nvme, false);
-}
-
-int initiator_look_on_device(struct weft_nvme *nvme)
-{
-    return poll_device(nvme, true);
-}
-
-// An answer to nothing is counted; who sends nothing else would keep the caller for ever.
-int initiator_poll_by_taking(struct weft_nvme *nvme)
-{
-    struct initiator_arrival arrival;
-    struct why why = {""};
-    int completed = 0, result = 1;
-    unsigned strange = 0; // in a row
-    nvme->polls++;
-    while (!nvme->is_lost && (result = nvme->carrier->take(nvme, &arrival, &why)) > 0) {
-        uint64_t before = nvme->counters.strange;
-        completed += initiator_on_arrival(&arrival);
-        strange = nvme->counters.strange > before ? strange + 1 : 0;
-        if (strange > STRANGE_MAX) {
-            initiator_lose(nvme, -EPROTO, "it answers what nobody asked, again and again");
-        }
-    }
-    if (result < 0) {
-        initiator_lose(nvme, result, "%s", why.text);
-    } else if (completed == 0 || nvme->polls % LOOK_EVERY_POLLS == 0) {
-        on_timer(nvme);
-    }
-    return nvme->is_lost ? nvme->lost_error : completed;
-}
-
-static int progress(struct weft_nvme *nvme, int (*poll)(struct weft_nvme *nvme))
-{
-    int completed = poll(nvme);
-    if (completed >= 0 && nvme->access.is_known) {
-        initiator_admin_access_follow(nvme);
-    }
-    if (completed >= 0) {
-        initiator_admin_watch_follow(nvme);
-    }
-    return completed;
-}
-
-int weft_nvme_poll(struct weft_nvme *nvme)
-{
-    return progress(nvme, nvme->carrier->poll);
-}
-
 void weft_nvme_send(struct weft_nvme *nvme)
 {
     if (nvme->carrier->send_waiting != NULL) {
@@ -529,22 +275,4 @@ void weft_nvme_take_back(struct weft_nvme *nvme, void *ptr)
 int weft_nvme_fd(const struct weft_nvme *nvme)
 {
     return nvme->epoll_fd;
-}
-
-void initiator_sleep(const struct weft_nvme *nvme, int timeout_ms)
-{
-    struct pollfd ready = {.fd = nvme->epoll_fd, .events = POLLIN};
-    if (!nvme->is_lost) {
-        poll(&ready, 1, timeout_ms);
-    }
-}
-
-int weft_nvme_wait(struct weft_nvme *nvme, int timeout_ms)
-{
-    int completed = progress(nvme, nvme->carrier->look_on);
-    if (completed != 0 || timeout_ms == 0) {
-        return completed;
-    }
-    initiator_sleep(nvme, timeout_ms);
-    return weft_nvme_poll(nvme);
 }

@@ -132,36 +132,20 @@ int weft_nvme_namespaces(struct weft_nvme *nvme, uint32_t *ret_nsids, size_t cou
     return initiator_tell(ret_why, &why, namespaces_list(nvme, ret_nsids, count, &why));
 }
 
-const struct initiator_namespace_known *initiator_namespace_find(const struct weft_nvme *nvme,
-                                                                 uint32_t nsid)
-{
-    for (unsigned i = 0; i < nvme->namespace_count; i++) {
-        if (nvme->namespaces[i].nsid == nsid) {
-            return &nvme->namespaces[i];
-        }
-    }
-    return NULL;
-}
-
 static int namespace_keep(struct weft_nvme *nvme, const struct weft_nvme_namespace *ns,
                           uint8_t shift, struct why *ret_why)
 {
-    struct initiator_namespace_known *known =
-        (struct initiator_namespace_known *)initiator_namespace_find(nvme, ns->nsid);
-    if (known == NULL && nvme->namespace_count == NAMESPACE_MAX) {
-        return initiator_why(ret_why, -ENOSPC, "no more than %d namespaces at a time",
-                             NAMESPACE_MAX);
-    }
-    if (known == NULL) {
-        known = &nvme->namespaces[nvme->namespace_count++];
-    }
-    *known =
-        (struct initiator_namespace_known){.nsid = ns->nsid,
-                                           .block_shift = shift,
-                                           .is_read_only = ns->is_read_only,
-                                           .access = (uint8_t)initiator_access_of(nvme, ns->nsid),
-                                           .len = ns->len};
-    return 0;
+    const struct initiator_namespace_known known = {
+        .nsid = ns->nsid,
+        .block_shift = shift,
+        .is_read_only = ns->is_read_only,
+        .access = (uint8_t)initiator_access_of(nvme, ns->nsid),
+        .len = ns->len,
+    };
+    return initiator_namespace_keep(nvme, &known)
+               ? 0
+               : initiator_why(ret_why, -ENOSPC, "no more than %d namespaces at a time",
+                               NAMESPACE_MAX);
 }
 
 // UUID and NGUID from the list of descriptors; a controller without the list has none.

@@ -117,7 +117,6 @@ ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdma
 CYCLES = {
     'cli': 2,
     'examples': 2,
-    'initiator': 6,
     'link': 7,  # wrappers, each before any other by way of the port; local is one of four files
     'node/cta': 2,
     'node/ddm': 12,
