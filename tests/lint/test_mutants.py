@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tools/mutants: which changes it draws, and that its verdict on a tiny tree is the right one."""
 
+import contextlib
 import json
 import pathlib
 import re
@@ -158,6 +159,23 @@ UNUSED = '''int unused(int value)
     return value + value;
 }
 '''
+# Some changes of it never end: a loop, and a sleep.
+ENDLESS = '''#include <stdbool.h>
+#include <unistd.h>
+bool is_over(int value)
+{
+    for (int i = 0; i != 4; i++) {
+        value = value + 0;
+    }
+    if (value < 0) {
+        pause();
+    }
+    return value > 3;
+}
+'''
+LIVES_OF_ENDLESS = (
+    ['base/a.c:8 constant', 'base/a.c:8 relational', 'base/a.c:9 statement in is_over'],
+    'base/a.c: 7 of 10 killed (70 %), 2 of them by time; 6 equivalent, 0 stillborn')
 MESON = '''project('t', 'c', default_options: ['optimization=2'])
 lib = static_library('t', 'base/a.c')
 foreach room : ['base', 'mem']
@@ -325,6 +343,18 @@ def script_wrong():
     return '' if found == ({'killed', 'equivalent'}, {'base/s: sees'}) else f'found {found}'
 
 
+@contextlib.contextmanager
+def built_tree(files):
+    """A tree whose objects the linker optimises, and its build."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        root = pathlib.Path(folder)
+        write(root, {**files, 'meson.build': MESON,
+                     'meson_options.txt': "option('tests', type: 'feature')\n"})
+        subprocess.run(['meson', 'setup', root / 'build', root, '-Db_lto=true'],
+                       capture_output=True, check=True)
+        yield root
+
+
 def long_wrong():
     """What is wrong with how often a test runs that is too long, over two samples, or ''."""
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
@@ -364,14 +394,8 @@ def ended_wrong():
 
 def one_file_wrong():
     """What is wrong with the verdicts on one file before tests of a build that is there, or ''."""
-    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
-        root = pathlib.Path(folder)
-        write(root, {'base/a.c': TABLE + UNUSED, 'meson.build': MESON,
-                     'meson_options.txt': "option('tests', type: 'feature')\n",
-                     'tests/base/test_a.c': TEST % 'is_over(4)',
-                     'tests/mem/test_a.c': TEST % '!is_over(3) && !is_over(-8)'})
-        subprocess.run(['meson', 'setup', root / 'build', root, '-Db_lto=true'],
-                       capture_output=True, check=True)
+    with built_tree({'base/a.c': TABLE + UNUSED, 'tests/base/test_a.c': TEST % 'is_over(4)',
+                     'tests/mem/test_a.c': TEST % '!is_over(3) && !is_over(-8)'}) as root:
         weak, strong = (mutants(root, '--file', 'base/a.c', '--by', by)
                         for by in ('base/test_a', 'base/a,mem/a'))
         left = [path.name for path in (root / 'build').iterdir() if 'mutants' in path.name]
@@ -380,6 +404,15 @@ def one_file_wrong():
                 and 'unreached: base/a.c:12 return in unused' in strong and not left
                 and '3 of 4 killed (75 %), 0 of them by time; 1 equivalent, 0 st' in strong)
     return '' if is_right else f'{weak}{strong}left: {left}'
+
+
+def every_wrong():
+    """What is wrong with the verdicts on all mutants of one file, or ''."""
+    with built_tree({'base/a.c': ENDLESS, 'tests/mem/test_a.c': TEST % 'true',
+                     'tests/base/test_a.c': TEST % 'is_over(4) && !is_over(3)'}) as root:
+        said = mutants(root, '--file', 'base/a.c', '--by', 'base/a', '--every')
+    found = sorted(re.findall(r'^(?:survived|unreached): (.*)', said, re.M)), said.splitlines()[-1]
+    return '' if found == LIVES_OF_ENDLESS else f'{found}'
 
 
 def drawn_anew():
@@ -428,6 +461,7 @@ def results():
         yield name, '' if found == (verdicts, killers) else f'found {found}'
     yield 'a script is met case by case', script_wrong()
     yield 'one file meets programs of a build that is there', one_file_wrong()
+    yield 'all mutants of a file meet them, and who never ends is killed', every_wrong()
     yield 'a test that is too long runs once, and not to its end', long_wrong()
     yield 'who ends a look at one file, by two signals, is answered by no traceback', ended_wrong()
     for name, changed, expected in AGAIN:

@@ -6,6 +6,7 @@ and its own words: who changes other lines does not change the sample, and it ca
 
 import collections
 import difflib
+import functools
 import hashlib
 
 from lintlib import house
@@ -32,11 +33,17 @@ class Mutant:
         self.function = next((function.name for function in functions(source)
                               if function.start < site.start < function.end), None)
         self.operator = site.operator
-        self.text = site.apply(source.text)
-        self.diff = ''.join(difflib.unified_diff(
-            source.text.splitlines(True), self.text.splitlines(True), str(source.path),
-            f'{source.path} (mutant {number})', n=2))
         self.change = f'{source.path}:{site.start}:{site.end}:{site.replacement}'
+
+    @property
+    def text(self):
+        return self.site.apply(self.source.text)
+
+    @functools.cached_property
+    def diff(self):
+        return ''.join(difflib.unified_diff(
+            self.source.text.splitlines(True), self.text.splitlines(True), str(self.path),
+            f'{self.path} (mutant {self.number})', n=2))
 
     def __str__(self):
         return f'{self.path}:{self.line} {self.operator}'
@@ -90,6 +97,12 @@ def draw_file(source, seed):
     """What the seed has for each line of one file, in the order of the lines."""
     return [_of_line(lots(seed, *words), source, line_sites)
             for words, line_sites in lines_of(source)]
+
+
+def every_of(source):
+    """All mutants of one file, numbered in the order of their places."""
+    return [Mutant(number, source, site)
+            for number, site in enumerate(sites.sites_of(source), 1)]
 
 
 def _of_line(lot, source, line_sites):

@@ -1,10 +1,11 @@
-"""One file's mutants before a few programs: one of each line, all in one object with a switch.
+"""One file's mutants before a few programs: one of each line, or all, in one object with a switch.
 
-A build of the user's has the programs. The file is compiled once more, with its mutants' bodies and
-probes in it, and its object is linked before the libraries, or in place of the object made of the
-same file: nothing else is built, and a mutant costs what the program takes. So who writes a test
-sees within seconds what it does not see. What is changed outside of functions is compiled and
-linked by itself.
+A build of the user's has the programs. The file is compiled once more, without optimisation, with
+its mutants' bodies and probes in it, and its object is linked before the libraries, or in place of
+the object made of the same file: nothing else is built. Workers run each program once for each
+mutant (worker.py), so that one costs some milliseconds and who writes a test sees within seconds
+what it does not see. What is changed outside of functions is compiled and linked by itself. Those
+that live are looked at for equivalence, all at once (twins.py).
 """
 
 from concurrent import futures
@@ -17,27 +18,21 @@ import tempfile
 
 from lintlib.tree import Tree
 
+from . import twins
 from .choice import function_of, header_text, refused, STRICT, with_choices
-from .coverage import Probes
-from .draw import draw_file
-from .run import Runner, Test
+from .coverage import ALL, Probes
+from .draw import draw_file, every_of
+from .pool import Pool
 from .workshop import Broken
 
-# Endless loops are what takes long here: programs are quick.
-LIMIT_FACTOR, LIMIT_LEAST_S = 10, 4
+# Of a program, by what it takes without a mutant: of the processors, and without doing anything.
+LIMIT_FACTOR, LEAST_CPU_S, LEAST_STILL_S = 8, 0.3, 2
 UNMUTATED_S = 60
+SWIFT = ['-O0', '-g0']  # what is compiled once, for a program of milliseconds
 
 
 class Refused(Exception):
     """What the compiler said."""
-
-
-class Meeting(Test):
-    """A test as it is run with one mutant, or none."""
-
-    def __init__(self, facts, build, executable, mutant):
-        super().__init__({**facts, 'cmd': [str(executable), *facts['cmd'][1:]]}, executable, build)
-        self.mutant = mutant
 
 
 class Build:
@@ -123,22 +118,24 @@ class OneFile:
     """Judges the mutants of one file by these tests."""
 
     def __init__(self, root, build, path, seed, jobs, say):
-        self.root = root
         self.build = Build(build)
         self.source = next((source for source in Tree(root).c_files if str(source.path) == path),
                            None)
         if not self.source or self.source.path.suffix != '.c':
             raise Broken(f'{path} is no C file of this tree')
+        self.root = root
         self.say = say
         self.jobs = jobs
-        self.runner = Runner(jobs)
+        self.pool = Pool(jobs)
         self.probes = Probes(root, [self.source.room], {path})
-        self.mutants = draw_file(self.source, seed)
+        self.mutants = draw_file(self.source, seed) if seed else every_of(self.source)
+        self.by_number = {mutant.number: mutant for mutant in self.mutants}
         self.alive = [mutant for mutant in self.mutants if function_of(self.source, mutant)]
         self.alone = [mutant for mutant in self.mutants if mutant not in self.alive]
         self.stillborn, self.equivalent, self.killed = [], [], {}
         self.reached = set()
         self.by_time = 0
+        self.made = {}  # (object that it stands for, mutant or None for all) -> object
         self.tag = re.sub(r'\W', '_', path)
         self.header = self.build.folder / f'{self.tag}.choice.h'
         self.header.write_text(header_text(self.probes.count, self.build.folder / 'none',
@@ -149,30 +146,35 @@ class OneFile:
         facts = self.build.facts_of(name)
         link = self.build.link_of(facts)
         command, instead_of = self.build.compiler_of(self.root / self.source.path, link)
-        tag = f'{self.tag}.{re.sub(r"[^a-z0-9]", "_", name)}'
-        program = self.build.link(link, instead_of, self._with_all(command, tag), tag)
-        seen, limit_s = self._unmutated(facts, program)
-        meetings = []
-        for mutant in self.alive:
-            mask = self.probes.mask_of(str(self.source.path), mutant.start, [])
-            if mask is None or mask & seen:
-                meetings.append(Meeting(facts, self.build.path, program, mutant))
-        meetings += self._meetings_alone(facts, command, link, instead_of)
-        for test, how, _ in self.runner.outcomes(meetings, lambda _: limit_s, environment_of):
-            self.reached.add(test.mutant)
-            if how in ('failed', 'time'):
-                self.killed[test.mutant] = name
-                self.by_time += how == 'time'
+        program = self.build.link(link, instead_of, self._with_all(command, instead_of),
+                                  f'{self.tag}.{re.sub(r"[^a-z0-9]", "_", name)}')
+        seen, limits = self._unmutated(facts, program)
+        orders = [order_of(facts, self.build.path, program, mutant.number, limits)
+                  for mutant in self.alive if self._is_met(mutant, seen)]
+        if seen & self.probes.joined({str(self.source.path): ALL}):
+            programs = self._programs_alone(command, link, instead_of)
+            orders += [order_of(facts, self.build.path, made, mutant.number, limits)
+                       for mutant, made in programs.items()]
+        for order, said in self.pool.ends(orders):
+            mutant = self.by_number[int(order['environment']['MUTANT'])]
+            self.reached.add(mutant)
+            if said['how'] in ('failed', 'time'):
+                self.killed[mutant] = name
+                self.by_time += said['how'] == 'time'
         self.alive = [mutant for mutant in self.alive if mutant not in self.killed]
         self.alone = [mutant for mutant in self.alone if mutant not in self.killed]
-        self._sift(command)
 
-    def _with_all(self, command, tag):
-        """The object in which those that live can be chosen; it is known then which compile."""
-        while True:
+    def _is_met(self, mutant, seen):
+        mask = self.probes.mask_of(str(self.source.path), mutant.start, [])
+        return mask is None or bool(mask & seen)
+
+    def _with_all(self, command, instead_of):
+        """The object in which all can be chosen; it is known then which compile."""
+        while (instead_of, None) not in self.made:
+            text = with_choices(self.source, self.header, self.alive, self.probes)
             try:
-                return self.build.compile(
-                    command, with_choices(self.source, self.header, self.alive, self.probes), tag)
+                self.made[instead_of, None] = self.build.compile(
+                    command, text, f'{self.tag}.{len(self.made)}', *SWIFT)
             except Refused as refusal:
                 numbers = refused(str(refusal))
                 dead = [mutant for mutant in self.alive if mutant.number in numbers]
@@ -181,52 +183,67 @@ class OneFile:
                                  f'{str(refusal)[-3000:]}') from refusal
                 self.stillborn += dead
                 self.alive = [mutant for mutant in self.alive if mutant not in dead]
+        return self.made[instead_of, None]
 
     def _unmutated(self, facts, program):
         """What a test executes, and how long it may take with a mutant."""
         seen = self.build.folder / f'{program.name}.seen'
         self.probes.map(seen)
-        _, how, seconds = next(self.runner.outcomes(
-            [Meeting(facts, self.build.path, program, None)], lambda _: UNMUTATED_S,
-            lambda _: {'MUTANT': '0', 'MUTANT_SEEN': str(seen)}))
-        if how != 'passed':
-            raise Broken(f'{facts["name"]} does not pass without a mutant: {how}')
-        return self.probes.seen(seen), max(LIMIT_LEAST_S, LIMIT_FACTOR * seconds)
+        order = order_of(facts, self.build.path, program, 0,
+                         {'cpu_s': UNMUTATED_S, 'still_s': UNMUTATED_S})
+        order['environment']['MUTANT_SEEN'] = str(seen)
+        said = next(self.pool.ends([order]))[1]
+        if said['how'] != 'passed':
+            raise Broken(f'{facts["name"]} does not pass without a mutant: {said["how"]}')
+        return self.probes.seen(seen), {
+            'cpu_s': LEAST_CPU_S + LIMIT_FACTOR * said['cpu_s'],
+            'still_s': LEAST_STILL_S + LIMIT_FACTOR * said['seconds']}
 
-    def _meetings_alone(self, facts, command, link, instead_of):
+    def _programs_alone(self, command, link, instead_of):
+        """{mutant: program} of those that cannot be chosen."""
         def built(mutant):
-            tag = f'{self.tag}.{mutant.number}'
+            tag = f'{self.tag}.{mutant.number}.alone'
             try:
-                made = self.build.compile(command, self._alone(mutant), tag)
+                if (instead_of, mutant) not in self.made:
+                    self.made[instead_of, mutant] = self.build.compile(
+                        command, plain_text(self.source, mutant), f'{tag}.{len(self.made)}', *SWIFT)
             except Refused:
                 return None
-            return self.build.link(link, instead_of, made, f'{tag}.program')
+            return self.build.link(link, instead_of, self.made[instead_of, mutant],
+                                   f'{tag}.program')
 
-        with futures.ThreadPoolExecutor(self.jobs) as pool:
-            programs = dict(zip(self.alone, pool.map(built, self.alone)))
+        with futures.ThreadPoolExecutor(self.jobs) as threads:
+            programs = dict(zip(self.alone, threads.map(built, self.alone)))
         self.stillborn += [mutant for mutant, program in programs.items() if not program]
         self.alone = [mutant for mutant in self.alone if programs[mutant]]
-        return [Meeting(facts, self.build.path, programs[mutant], mutant) for mutant in self.alone]
+        return {mutant: programs[mutant] for mutant in self.alone}
 
-    def _alone(self, mutant):
-        return f'{STRICT}# 1 "{self.source.path}"\n{mutant.text}'
+    def sift(self):
+        """Takes away those that live and are what the file is without a mutant."""
+        command, _ = self.build.compiler_of(self.root / self.source.path, [])
 
-    def _sift(self, command):
-        """Takes away those that live whose objects are what they are without a mutant."""
         def made(mutant):
-            text = self._alone(mutant) if mutant else \
-                f'{STRICT}# 1 "{self.source.path}"\n{self.source.text}'
             name = f'{self.tag}.{mutant.number if mutant else "plain"}.sifted'
-            return self.build.compile(command, text, name, '-g0').read_bytes()
+            return self.build.compile(command, plain_text(self.source, mutant), name,
+                                      '-g0').read_bytes()
 
-        living = self.alive + self.alone
-        plain = made(None)
-        with futures.ThreadPoolExecutor(self.jobs) as pool:
-            same = {mutant for mutant, octets in zip(living, pool.map(made, living))
-                    if octets == plain}
-        self.equivalent += [mutant for mutant in living if mutant in same]
-        self.alive = [mutant for mutant in self.alive if mutant not in same]
-        self.alone = [mutant for mutant in self.alone if mutant not in same]
+        same = self._twins(command)
+        if self.alone:
+            unmutated = made(None)
+            with futures.ThreadPoolExecutor(self.jobs) as threads:
+                same |= {mutant.number for mutant, octets in
+                         zip(self.alone, threads.map(made, self.alone)) if octets == unmutated}
+        self.equivalent += [mutant for mutant in self.alive + self.alone if mutant.number in same]
+        self.alive = [mutant for mutant in self.alive if mutant.number not in same]
+        self.alone = [mutant for mutant in self.alone if mutant.number not in same]
+
+    def _twins(self, command):
+        """The numbers of those in functions that are what they are without a mutant."""
+        if not self.alive:
+            return set()
+        made = self.build.compile(command, twins.text_of(self.source, self.alive),
+                                  f'{self.tag}.twins', *twins.OPTIONS)
+        return twins.same(made.read_text())
 
     def report(self):
         """What lives, each as a diff if a test executed its place, and how many were killed."""
@@ -243,16 +260,27 @@ class OneFile:
         return '\n'.join(lines)
 
 
-def environment_of(meeting):
-    """A mutant that is alone in its program needs no choice, and takes no harm by it."""
-    return {'MUTANT': str(meeting.mutant.number)}
+def plain_text(source, mutant):
+    """The file with a mutant, or none, and nothing else."""
+    return f'{STRICT}# 1 "{source.path}"\n{mutant.text if mutant else source.text}'
+
+
+def order_of(facts, build, program, number, limits):
+    """What a worker is told. A mutant that is alone in its program needs no choice, and takes no
+    harm by it."""
+    return {'command': [str(program), *facts['cmd'][1:]], 'folder': str(build), **limits,
+            'environment': {**facts['env'], 'MUTANT': str(number)}}
 
 
 def judge(root, build, path, names, seed, jobs, say):
-    """The report on a file's mutants before these tests."""
+    """The report on a file's mutants before these tests: those that a seed draws, or all."""
     one = OneFile(root, build, path, seed, jobs, say)
     with one.build.scratch:
-        for name in names:
-            say(f'{path} before {name}')
-            one.meet(name)
+        try:
+            for name in names:
+                say(f'{path} before {name}')
+                one.meet(name)
+        finally:
+            one.pool.end()
+        one.sift()
         return one.report()
