@@ -111,6 +111,8 @@ def begin(order, scratch):
         for fd in range(3):
             os.dup2(null, fd)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+            signal.signal(number, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, order['cpu_s'])  # of this process, through execve
         of_each_s = math.ceil(order['cpu_s']) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (of_each_s, of_each_s))
