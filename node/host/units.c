@@ -168,20 +168,25 @@ void host_unit_kill(void *ctx, uint32_t number)
     }
 }
 
+// At once, wherever it lives; nobody is told.
+static void rta_end(struct host_unit *unit)
+{
+    if (unit->runner != NULL) {
+        runner_destroy(unit->runner);
+        unit->runner = NULL;
+    }
+    if (unit->pid > 0) {
+        kill(unit->pid, SIGKILL);
+        waitpid(unit->pid, NULL, 0);
+    }
+}
+
 void host_units_close(struct host *host)
 {
     for (unsigned i = 0; i < host->unit_end; i++) {
-        struct host_unit *unit = &host->units[i];
-        if (unit->runner != NULL) {
-            runner_destroy(unit->runner);
-            unit->runner = NULL;
-        }
-        if (unit->pid > 0) {
-            kill(unit->pid, SIGKILL);
-            waitpid(unit->pid, NULL, 0);
-        }
-        if (unit->is_running) {
-            unit_close(unit);
+        rta_end(&host->units[i]);
+        if (host->units[i].is_running) {
+            unit_close(&host->units[i]);
         }
     }
 }
@@ -369,10 +374,7 @@ int host_unit_spawn(void *ctx, uint32_t number)
         error = -ENOMEM;
     }
     if (error != 0) {
-        if (unit->pid > 0) {
-            kill(unit->pid, SIGKILL);
-            waitpid(unit->pid, NULL, 0);
-        }
+        rta_end(unit);
         unit_close(unit);
     }
     return error;
