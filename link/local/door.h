@@ -7,7 +7,7 @@
 // octet, and nobody waits for an answer, so a door needs no looking after until octets have come.
 //
 //      0   8  "weft-mem"
-//      8   4  version, 2
+//      8   4  version, 3
 //     12   4  octets of a ring
 //     16   8  the channel
 //     24  40  the connection, as its passive side sees it (struct net_flow)

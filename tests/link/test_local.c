@@ -414,7 +414,7 @@ static void malformed_offers_are_refused(void **state)
         getsockname(local_stream_of(l.listener)->door.fd, (struct sockaddr *)&door, &len), 0);
     struct net_flow flow = flow_of_socket(their_fd);
     flow = net_flow_turned(&flow);
-    offer[11] = 2;
+    offer[LOCAL_OFFER_VERSION + 3] = 3;
     put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN);
     memcpy(offer + LOCAL_OFFER_FLOW, &flow, sizeof flow);
     const size_t memory_len = LOCAL_MEMORY_PAGE + 2 * RING_LEN;
@@ -445,7 +445,7 @@ static void malformed_offers_are_refused(void **state)
     put_be32(offer + LOCAL_OFFER_RING_LEN, 0);
     send_offer(&door, len, offer, sizeof offer, good, 3); // of none
     put_be32(offer + LOCAL_OFFER_RING_LEN, RING_LEN);
-    offer[LOCAL_OFFER_VERSION + 3] = 1;
+    offer[LOCAL_OFFER_VERSION + 3] = 2;
     send_offer(&door, len, offer, sizeof offer, good, 3); // of a version before
     stranger_is_accepted();
     assert_int_equal(path_of(l.passive), LOCAL_PATH_TCP);
