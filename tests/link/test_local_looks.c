@@ -1,0 +1,339 @@
+// Streams through memory, both of whose ends are this process: who is ready, who sleeps and is
+// woken, and for how long a peer that takes nothing is waited for.
+#include "tests/link/local_hand.h"
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static void tcp_is_asked_in_each_look_before_memory_is_used(void **state)
+{
+    loop_open(&l, the_link, AF_INET);
+    is_held = true;
+    poll_count = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        look(l.active);
+    }
+    assert_int_equal(poll_count, 20);
+    is_held = false;
+}
+
+static void tcp_is_asked_now_and_then_by_who_looks_all_the_time(void **state)
+{
+    go_over();
+    hold_off_tcp();
+    struct local_link *link = local_link_of(the_link);
+    link->turn_count = 0;
+    poll_count = 0;
+    now_ns += TCP_GAP_NS - 1;
+    for (unsigned i = 0; i < 80; i++) {
+        look(l.active);
+    }
+    assert_int_equal(poll_count, 0); // too soon
+    now_ns++;
+    for (unsigned i = 0; i < 80; i++) {
+        look(l.active);
+    }
+    assert_int_equal(poll_count, 1);
+    for (unsigned i = 0; i < 80; i++) {
+        now_ns += TCP_GAP_NS;
+        look(l.active);
+    }
+    assert_int_equal(poll_count, 11); // in each eighth look
+    is_held = false;
+}
+
+static void who_has_waited_asks_tcp_at_once(void **state)
+{
+    go_over();
+    hold_off_tcp();
+    poll_count = 0;
+    link_wake(the_link);
+    link_wait(the_link, INSTANT_NEVER);
+    look(l.active);
+    look(l.active);
+    look(l.active);
+    assert_int_equal(poll_count, 1);
+    is_held = false;
+}
+
+static unsigned awake_count(void)
+{
+    return local_link_of(the_link)->awake_count;
+}
+
+static void who_was_idle_for_long_falls_asleep(void **state)
+{
+    go_over();
+    while (look(l.active) != 0 || look(l.passive) != 0) {
+    }
+    assert_int_equal(send_len(l.active, 1), 1);
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    hold_off_tcp();
+    near_end()->idle_count = far_end()->idle_count = 0;
+    assert_int_equal(awake_count(), 2);
+    for (unsigned i = 0; i < 4096; i++) {
+        look(l.active);
+    }
+    assert_int_equal(awake_count(), 2);
+    look(l.active);
+    assert_int_equal(awake_count(), 0);
+    assert_int_equal(send_len(l.active, 1), 1); // which marks it
+    assert_int_equal(look(l.passive), LINK_READY_IN);
+    assert_int_equal(awake_count(), 1);
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    is_held = false;
+}
+
+static void who_is_found_first_gives_way_to_the_other(void **state)
+{
+    struct link_ready ready[1];
+    unsigned seen[2] = {0};
+    go_over();
+    hold_off_tcp();
+    assert_int_equal(send_len(l.active, 10), 10);
+    assert_int_equal(send_len(l.passive, 10), 10);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(the_link->ops->poll(the_link, ready, 1), 1);
+        seen[0] += ready[0].stream == l.active;
+        seen[1] += ready[0].stream == l.passive;
+    }
+    assert_int_equal(seen[0], 5);
+    assert_int_equal(seen[1], 5);
+    is_held = false;
+}
+
+static void room_is_told_of_when_there_is_a_quarter(void **state)
+{
+    go_over();
+    assert_int_equal(look(l.active), 0);
+    link_want_out(l.active, true);
+    assert_int_equal(look(l.active), LINK_READY_OUT);
+    assert_int_equal(send_len(l.active, RING_LEN), RING_LEN);
+    assert_int_equal(look(l.active), 0);
+    assert_int_equal(recv_len(l.passive, RING_LEN / 4 - 1), RING_LEN / 4 - 1);
+    assert_int_equal(look(l.active), 0);
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    assert_int_equal(look(l.active), LINK_READY_OUT);
+    link_want_out(l.active, false);
+    assert_int_equal(look(l.active), 0);
+    is_held = false;
+}
+
+static void what_is_not_wanted_is_not_told(void **state)
+{
+    go_over();
+    assert_int_equal(send_len(l.active, 1), 1);
+    link_want_in(l.passive, false);
+    assert_int_equal(look(l.passive), 0);
+    link_want_in(l.passive, true);
+    assert_int_equal(look(l.passive), LINK_READY_IN);
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    assert_int_equal(look(l.passive), 0);
+    is_held = false;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void who_has_moved_octets_looks_on_for_a_moment(void **state)
+{
+    go_over();
+    assert_int_equal(send_len(l.active, 1), 1);
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    assert_false(link_may_wait(the_link));
+    now_ns += LINGER_NS - 1;
+    assert_false(link_may_wait(the_link));
+    now_ns++;
+    assert_true(link_may_wait(the_link));
+    assert_int_equal(awake_count(), 0);
+    assert_int_equal(local_link_of(the_link)->lingering.losses, 1);
+    link_wait(the_link, 0);
+    is_held = false;
+}
+
+static void looking_on_that_does_not_pay_is_left(void **state)
+{
+    go_over();
+    for (unsigned i = 0; i < LINGERING_LOSSES_MAX + 2; i++) {
+        assert_int_equal(send_len(l.active, 1), 1);
+        assert_int_equal(look(l.passive), LINK_READY_IN);
+        assert_int_equal(recv_len(l.passive, 1), 1);
+        assert_int_equal(link_may_wait(the_link), i >= LINGERING_LOSSES_MAX);
+        now_ns += LINGER_NS;
+        assert_true(link_may_wait(the_link));
+        link_wait(the_link, 0);
+    }
+    is_held = false;
+}
+
+static void looking_on_that_has_paid_is_gone_on_with(void **state)
+{
+    go_over();
+    for (unsigned i = 0; i < 3 * LINGERING_LOSSES_MAX; i++) {
+        assert_int_equal(send_len(l.active, 1), 1);
+        assert_int_equal(recv_len(l.passive, 1), 1);
+        assert_false(link_may_wait(the_link));
+        now_ns += LINGER_NS / 2;
+    }
+    assert_int_equal(local_link_of(the_link)->lingering.losses, 0);
+    is_held = false;
+}
+
+static void nobody_falls_asleep_over_octets(void **state)
+{
+    go_over();
+    assert_int_equal(send_len(l.active, 1), 1);
+    assert_false(link_may_wait(the_link));
+    now_ns += LINGER_NS;
+    assert_false(link_may_wait(the_link));
+    assert_int_equal(look(l.passive), LINK_READY_IN);
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    is_held = false;
+}
+
+static void who_waits_is_woken_by_one_bell(void **state)
+{
+    go_over();
+    now_ns += NS_PER_S;
+    while (!link_may_wait(the_link)) {
+        look(l.active);
+        now_ns += LINGER_NS;
+    }
+    const uint64_t bells = counters()->bells_sent;
+    assert_int_equal(send_len(l.active, 1), 1);
+    assert_int_equal(send_len(l.active, 1), 1);
+    assert_int_equal(counters()->bells_sent, bells + 1);
+    link_wait(the_link, INSTANT_NEVER);
+    assert_int_equal(look(l.passive), LINK_READY_IN);
+    assert_int_equal(recv_len(l.passive, 10), 2);
+    is_held = false;
+}
+
+static void who_waits_is_woken_by_an_end(void **state)
+{
+    go_over();
+    now_ns += NS_PER_S;
+    while (!link_may_wait(the_link)) {
+        look(l.active);
+        now_ns += LINGER_NS;
+    }
+    const uint64_t bells = counters()->bells_sent;
+    assert_int_equal(link_shutdown(l.active), 0);
+    assert_int_equal(counters()->bells_sent, bells + 1);
+    link_wait(the_link, INSTANT_NEVER);
+    assert_int_equal(look(l.passive), LINK_READY_IN);
+    is_held = false;
+}
+
+// As for a process that has several threads: one waits, and another one wants to know of room.
+static void a_wish_while_somebody_waits_wakes_him_if_it_is_fulfilled(void **state)
+{
+    go_over();
+    now_ns += NS_PER_S;
+    while (!link_may_wait(the_link)) {
+        look(l.active);
+        now_ns += LINGER_NS;
+    }
+    link_want_in(l.active, true);
+    assert_int_equal(awake_count(), 0); // still asleep, and rung for
+    link_want_out(l.active, true);
+    assert_int_equal(awake_count(), 1);
+    link_wait(the_link, INSTANT_NEVER); // ends at once
+    assert_int_equal(look(l.active), LINK_READY_OUT);
+    is_held = false;
+}
+
+/* ---- patience -------------------------------------------------------------------------------- */
+
+static void fill(struct link_stream *stream)
+{
+    while (send_len(stream, RING_LEN) > 0) {
+    }
+    link_want_out(stream, true);
+}
+
+static void a_peer_that_takes_nothing_is_given_up(void **state)
+{
+    go_over();
+    assert_true(link_next_deadline(the_link) == INSTANT_NEVER);
+    fill(l.active);
+    const instant_ns until = now_ns + PEER_TIMEOUT_NS;
+    assert_true(link_next_deadline(the_link) == until);
+    now_ns = until - 1;
+    link_want_out(l.active, true); // that is no news
+    assert_true(link_next_deadline(the_link) == until);
+    assert_int_equal(look(l.active), 0);
+    now_ns = until;
+    assert_int_equal(look(l.active), LINK_READY_IN | LINK_READY_ERR);
+    assert_true(link_next_deadline(the_link) == INSTANT_NEVER);
+    assert_int_equal(link_connect_result(l.active), -ETIMEDOUT);
+    assert_int_equal(look(l.active), 0);
+    is_held = false;
+}
+
+static void a_peer_that_takes_something_has_more_time(void **state)
+{
+    go_over();
+    fill(l.active);
+    const instant_ns begun = now_ns;
+    now_ns = begun + PEER_TIMEOUT_NS - 1;
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    now_ns = begun + PEER_TIMEOUT_NS + 5;
+    assert_int_equal(look(l.active), 0);
+    assert_true(link_next_deadline(the_link) == now_ns + PEER_TIMEOUT_NS);
+    now_ns += PEER_TIMEOUT_NS;
+    assert_int_equal(look(l.active), LINK_READY_IN | LINK_READY_ERR);
+    is_held = false;
+}
+
+static void the_first_that_waits_for_too_long_is_given_up_alone(void **state)
+{
+    go_over();
+    fill(l.active);
+    const instant_ns begun = now_ns;
+    now_ns += NS_PER_MS;
+    fill(l.passive);
+    assert_true(link_next_deadline(the_link) == begun + PEER_TIMEOUT_NS);
+    now_ns = begun + PEER_TIMEOUT_NS;
+    assert_int_equal(look(l.passive), LINK_READY_IN);
+    assert_int_equal(near_end()->tcp_error, -ETIMEDOUT);
+    assert_int_equal(far_end()->tcp_error, 0);
+    assert_true(link_next_deadline(the_link) == begun + NS_PER_MS + PEER_TIMEOUT_NS);
+    is_held = false;
+}
+
+static void who_waits_for_no_room_is_not_given_up(void **state)
+{
+    go_over();
+    fill(l.active);
+    link_want_out(l.active, false);
+    now_ns += 2 * PEER_TIMEOUT_NS;
+    assert_int_equal(look(l.active), 0);
+    assert_int_equal(near_end()->tcp_error, 0);
+    assert_true(link_next_deadline(the_link) == INSTANT_NEVER);
+    is_held = false;
+}
+
+int main(void)
+{
+#define LINK_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {
+        LINK_TEST(tcp_is_asked_in_each_look_before_memory_is_used),
+        LINK_TEST(tcp_is_asked_now_and_then_by_who_looks_all_the_time),
+        LINK_TEST(who_has_waited_asks_tcp_at_once),
+        LINK_TEST(who_was_idle_for_long_falls_asleep),
+        LINK_TEST(who_is_found_first_gives_way_to_the_other),
+        LINK_TEST(room_is_told_of_when_there_is_a_quarter),
+        LINK_TEST(what_is_not_wanted_is_not_told),
+        LINK_TEST(who_has_moved_octets_looks_on_for_a_moment),
+        LINK_TEST(looking_on_that_does_not_pay_is_left),
+        LINK_TEST(looking_on_that_has_paid_is_gone_on_with),
+        LINK_TEST(nobody_falls_asleep_over_octets),
+        LINK_TEST(who_waits_is_woken_by_one_bell),
+        LINK_TEST(who_waits_is_woken_by_an_end),
+        LINK_TEST(a_wish_while_somebody_waits_wakes_him_if_it_is_fulfilled),
+        LINK_TEST(a_peer_that_takes_nothing_is_given_up),
+        LINK_TEST(a_peer_that_takes_something_has_more_time),
+        LINK_TEST(the_first_that_waits_for_too_long_is_given_up_alone),
+        LINK_TEST(who_waits_for_no_room_is_not_given_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
