@@ -14,13 +14,13 @@
 
 #include "tests/cm/loopback.h"
 
-// Runs `body` in a child; true if it returned true there within 20 seconds.
+// Runs `body` in a child; true if it returned true there. For how long it may take is the business
+// of who runs the tests: a machine may stand still.
 static bool in_child(bool (*body)(void *ctx), void *ctx)
 {
     int status;
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(20);
         _exit(body(ctx) ? 0 : 1);
     }
     return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
