@@ -32,6 +32,7 @@ static const struct link_local_config config = {.ring_len = RING_LEN,
 static struct link_ops tcp_ops;
 static const struct link_ops *plain_ops;
 static unsigned poll_count, send_count;
+static size_t sent_len; // by TCP, as far as it was offered
 static int addr_error;
 static const char *peer_text; // in place of the peer's address
 
@@ -44,6 +45,9 @@ static inline int count_poll(struct link *link, struct link_ready *ret, unsigned
 static inline ssize_t count_send(struct link_stream *stream, const struct link_tx *tx)
 {
     send_count++;
+    for (unsigned i = 0; i < tx->iov_count; i++) {
+        sent_len += tx->iov[i].iov_len;
+    }
     return plain_ops->send(stream, tx);
 }
 

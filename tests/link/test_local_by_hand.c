@@ -9,6 +9,7 @@
 
 static void both_ends_tell_where_their_octets_go(void **state)
 {
+    const unsigned before = descriptors_more();
     loop_open(&l, the_link, AF_INET);
     assert_int_equal(near_end()->path, LOCAL_PATH_OFFERED);
     assert_int_equal(counters()->offers_sent, 1);
@@ -39,6 +40,8 @@ static void both_ends_tell_where_their_octets_go(void **state)
     link_close(l.active, true);
     link_close(l.passive, true);
     assert_int_equal(local_link_of(the_link)->in_memory_count, 0);
+    link_close(l.listener, true);
+    assert_int_equal(descriptors_more(), before); // the channel's are given back
 }
 
 static void connect_to_listener(void)
@@ -204,6 +207,24 @@ static void the_door_of_another_port_is_not_looked_behind(void **state)
     exchange(l.passive, l.active);
     exchange(other.passive, other.active);
     assert_int_equal(counters()->streams, 4);
+    assert_ptr_not_equal(near_end()->channel, local_stream_of(other.active)->channel);
+}
+
+static void a_peer_that_is_not_there_is_handed_nothing(void **state)
+{
+    struct sockaddr_storage at;
+    loop_listen(&l, the_link, AF_INET);
+    assert_int_equal(link_local_addr(l.listener, &at), 0);
+    link_close(l.listener, true);
+    assert_int_equal(link_bind(the_link, NULL, 0, NULL, &l.active), 0);
+    int error = link_connect(l.active, addr_of(&at));
+    if (error == -EINPROGRESS) {
+        assert_true(ready_of(the_link, l.active) != 0);
+        error = link_connect_result(l.active);
+    }
+    assert_int_equal(error, -ECONNREFUSED);
+    assert_int_equal(near_end()->path, LOCAL_PATH_TCP);
+    assert_int_equal(counters()->offers_sent + counters()->offers_failed, 0);
 }
 
 /* ---- where TCP's octets end ------------------------------------------------------------------ */
@@ -554,11 +575,13 @@ static void where_tcp_is_over_the_peer_is_tried(void **state)
 {
     go_over();
     send_count = 0;
+    sent_len = 0;
     assert_int_equal(send_len(l.passive, 10), 10);
     assert_int_equal(send_count, 0);
     local_note_tcp_over(far_end(), 0);
     assert_int_equal(send_len(l.passive, 10), 10);
     assert_int_equal(send_count, 1);
+    assert_int_equal(sent_len, 1); // which is none of the stream's
     is_held = false;
 }
 
@@ -693,6 +716,7 @@ int main(void)
         LINK_TEST(a_number_out_of_range_is_taken_as_one_in_range),
         LINK_TEST(memory_that_is_not_used_is_given_back),
         LINK_TEST(the_door_of_another_port_is_not_looked_behind),
+        LINK_TEST(a_peer_that_is_not_there_is_handed_nothing),
         LINK_TEST(octets_by_both_ways_come_in_order),
         LINK_TEST(who_connected_goes_over_when_it_sends),
         LINK_TEST(what_was_shown_cannot_be),

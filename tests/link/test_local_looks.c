@@ -207,6 +207,27 @@ static void who_waits_is_woken_by_one_bell(void **state)
     is_held = false;
 }
 
+static void who_waits_for_room_is_woken_when_there_is_a_quarter(void **state)
+{
+    go_over();
+    assert_int_equal(send_len(l.active, RING_LEN), RING_LEN);
+    link_want_in(l.passive, false); // else its octets keep the link awake
+    link_want_out(l.active, true);
+    now_ns += NS_PER_MS;
+    while (!link_may_wait(the_link)) {
+        look(l.active);
+        now_ns += LINGER_NS;
+    }
+    const uint64_t bells = counters()->bells_sent;
+    assert_int_equal(recv_len(l.passive, RING_LEN / 4 - 1), RING_LEN / 4 - 1);
+    assert_int_equal(counters()->bells_sent, bells);
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    assert_int_equal(counters()->bells_sent, bells + 1);
+    link_wait(the_link, INSTANT_NEVER);
+    assert_int_equal(look(l.active), LINK_READY_OUT);
+    is_held = false;
+}
+
 static void who_waits_is_woken_by_an_end(void **state)
 {
     go_over();
@@ -328,6 +349,7 @@ int main(void)
         LINK_TEST(looking_on_that_has_paid_is_gone_on_with),
         LINK_TEST(nobody_falls_asleep_over_octets),
         LINK_TEST(who_waits_is_woken_by_one_bell),
+        LINK_TEST(who_waits_for_room_is_woken_when_there_is_a_quarter),
         LINK_TEST(who_waits_is_woken_by_an_end),
         LINK_TEST(a_wish_while_somebody_waits_wakes_him_if_it_is_fulfilled),
         LINK_TEST(a_peer_that_takes_nothing_is_given_up),
