@@ -124,18 +124,30 @@ static void arrive_beyond(struct direction *d, struct direction_news *news)
     window_put(d, left, news->octets);
 }
 
+// What follows the hole: it may reach beyond what had come there.
+static void arrive_behind(struct direction *d, struct span octets, struct direction_news *news)
+{
+    struct direction_range *first = &d->range[0];
+    const uint64_t left = first->left, right = left + octets.len;
+    note_closed(news, first);
+    if (right > first->right) {
+        window_put(d, left, octets);
+        first->right = right;
+        range_absorb(d, 0, news);
+    }
+}
+
 static void arrive_in_order(struct direction *d, struct direction_news *news)
 {
     uint64_t right = news->position + news->octets.len;
-    if (d->range_count > 0 && right > d->range[0].left) {
-        news->octets.len = (size_t)(d->range[0].left - news->position);
+    if (d->range_count > 0 && right >= d->range[0].left) {
+        const struct span whole = news->octets;
         right = d->range[0].left;
+        news->octets.len = (size_t)(right - news->position);
+        arrive_behind(d, span_skip(whole, news->octets.len), news);
     }
     d->next = right;
     news->arrival = DIRECTION_IN_ORDER;
-    if (d->range_count > 0 && right == d->range[0].left) {
-        note_closed(news, &d->range[0]);
-    }
 }
 
 void direction_arrive(struct direction *d, uint32_t seq, struct span payload,

@@ -99,6 +99,36 @@ static void what_came_before_is_old(void **state)
     assert_int_equal(n.position, 100);
 }
 
+// A segment that closes a hole may reach further than what came behind it, into the next hole or
+// over it.
+static void what_lies_beyond_a_closed_hole_is_kept(void **state)
+{
+    static const struct {
+        size_t to, next; // where the segment ends, and how far the stream is whole then
+        unsigned closed, ranges;
+    } rows[] = {
+        {299, 299, 0, 2}, {300, 400, 1, 1}, {350, 400, 1, 1}, {400, 400, 1, 1},
+        {450, 450, 1, 1}, {500, 600, 2, 0}, {550, 600, 2, 0}, {700, 700, 2, 0},
+    };
+    struct direction *d = *state;
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        direction_begin(d, BEGIN);
+        arrive(d, 300, 400);
+        arrive(d, 500, 600);
+        d->range[0].early = 2;
+        d->range[1].early = 3;
+        struct direction_news n = arrive(d, 0, rows[i].to);
+        assert_int_equal(n.arrival, DIRECTION_IN_ORDER);
+        assert_int_equal(n.closed_count, rows[i].closed);
+        for (unsigned k = 0; k < n.closed_count; k++) {
+            assert_int_equal(n.closed[k].early, 2 + k);
+        }
+        assert_int_equal(take_all(d, 0, n.octets), rows[i].next);
+        assert_int_equal(d->range_count, rows[i].ranges);
+        assert_memory_equal(taken, stream, rows[i].next);
+    }
+}
+
 static void what_is_too_far_away_is_not_kept(void **state)
 {
     struct direction *d = *state;
@@ -137,6 +167,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_hole_opens_and_closes, setup, teardown),
         cmocka_unit_test_setup_teardown(two_holes_are_two, setup, teardown),
         cmocka_unit_test_setup_teardown(what_came_before_is_old, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_lies_beyond_a_closed_hole_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_too_far_away_is_not_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(any_order_gives_the_stream, setup, teardown),
     };
