@@ -79,6 +79,28 @@ static void sum_agrees_with_adding_word_by_word(void **state)
 }
 
 // The words 0a00 0001 0a00 0002 0006 0014, and those of fe80::1 and fe80::2.
+// Carries come out of every step.
+static void sum_of_the_largest_words_carries(void **state)
+{
+    (void)state;
+    for (size_t len = 0; len <= 64; len++) {
+        for (unsigned last = 0xfd; last <= 0xff; last++) {
+            uint8_t octets[64];
+            uint32_t words = 0;
+            memset(octets, 0xff, sizeof octets);
+            octets[0] = (uint8_t)last;
+            octets[len > 0 ? len - 1 : 0] = (uint8_t)last;
+            for (size_t i = 0; i < len; i++) {
+                words += i % 2 == 0 ? (uint32_t)octets[i] << 8 : octets[i];
+                words = (words & 0xffff) + (words >> 16);
+            }
+            uint64_t sum = inet_sum_add(0, span_of(octets, len));
+            assert_true(sum <= 0xffff);
+            assert_int_equal(inet_sum_fold(sum), (uint16_t)~words);
+        }
+    }
+}
+
 static void pseudo_header_counts_both_addresses_protocol_and_length(void **state)
 {
     (void)state;
@@ -190,6 +212,26 @@ static void ipv4_header_may_not_contradict_itself(void **state)
     assert_int_equal(ipv4_parse(&p), IP_PARSE_CHECKSUM);
 }
 
+// A packet may be all header, and one option may be all that it has.
+static void ipv4_may_end_with_its_header(void **state)
+{
+    (void)state;
+    static const uint8_t option[] = {148, 4, 0, 0};
+    for (size_t len = 0; len <= sizeof option; len += sizeof option) {
+        struct ipv4_header h = {.tos = 0xb9, .total_len = (uint16_t)(IPV4_HEADER_LEN + len)};
+        struct span body;
+        struct packet p = {.len = IPV4_HEADER_LEN + len};
+        ipv4_header_emit(&h, p.octets);
+        memcpy(p.octets + IPV4_HEADER_LEN, option, len);
+        p.octets[0] = (uint8_t)(4 << 4 | (5 + len / 4));
+        ipv4_checksum_again(&p);
+        h = (struct ipv4_header){0};
+        assert_int_equal(ipv4_header_parse(span_of(p.octets, p.len), &h, &body), IP_PARSE_OK);
+        assert_int_equal(h.tos, 0xb9);
+        assert_int_equal(body.len, 0);
+    }
+}
+
 static void ipv4_fragments_are_refused(void **state)
 {
     (void)state;
@@ -285,6 +327,41 @@ static void ipv6_extensions_are_refused_by_name(void **state)
     }
 }
 
+// Options that fill their header, and packets that end with their last header, are right.
+static void ipv6_options_may_fill_their_header_and_headers_the_packet(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t first;
+        uint8_t extension[16];
+        size_t len;
+        enum ip_parse_verdict verdict;
+    } cases[] = {
+        {6, {0}, 0, IP_PARSE_OK},
+        {60, {6, 0, 1, 4, 0, 0, 0, 0}, 8, IP_PARSE_OK},
+        {60, {6, 0, 5, 2, 9, 9, 1, 0}, 8, IP_PARSE_OK},
+        {60, {6, 0, 1, 3, 0, 0, 0, 9}, 8, IP_PARSE_HEADER_LEN}, // an option of one octet
+        {60, {6, 1, 30, 12}, 16, IP_PARSE_OK},
+        {60, {6, 1, 30, 12}, 8, IP_PARSE_TOO_SHORT},
+        {60, {6, 0, 1, 4, 0, 0, 0, 0}, 7, IP_PARSE_TOO_SHORT},
+        {44, {6, 9, 0, 0, 0, 0, 0, 1}, 8, IP_PARSE_OK}, // a fragment header has no length
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t buf[IPV6_HEADER_LEN + 16];
+        struct ipv6_header h = {.payload_len = (uint16_t)cases[i].len,
+                                .next_header = cases[i].first};
+        struct span body;
+        ipv6_header_emit(&h, buf);
+        memcpy(buf + IPV6_HEADER_LEN, cases[i].extension, cases[i].len);
+        const struct span packet = span_of(buf, IPV6_HEADER_LEN + cases[i].len);
+        assert_int_equal(ipv6_header_parse(packet, &h, &body), cases[i].verdict);
+        if (cases[i].verdict == IP_PARSE_OK) {
+            assert_int_equal(h.next_header, 6);
+            assert_int_equal(body.len, 0);
+        }
+    }
+}
+
 static void ipv6_extension_headers_are_counted(void **state)
 {
     (void)state;
@@ -326,14 +403,17 @@ int main(void)
         cmocka_unit_test(sum_is_as_in_rfc_1071),
         cmocka_unit_test(last_odd_octet_counts_as_the_upper_half_of_a_word),
         cmocka_unit_test(sum_agrees_with_adding_word_by_word),
+        cmocka_unit_test(sum_of_the_largest_words_carries),
         cmocka_unit_test(pseudo_header_counts_both_addresses_protocol_and_length),
         cmocka_unit_test(ipv4_body_is_what_the_header_says),
         cmocka_unit_test(ipv4_that_ends_early_is_too_short),
         cmocka_unit_test(ipv4_header_may_not_contradict_itself),
+        cmocka_unit_test(ipv4_may_end_with_its_header),
         cmocka_unit_test(ipv4_fragments_are_refused),
         cmocka_unit_test(ipv4_options_are_refused_where_they_route_or_do_not_end),
         cmocka_unit_test(ipv6_body_stands_behind_extension_headers),
         cmocka_unit_test(ipv6_extensions_are_refused_by_name),
+        cmocka_unit_test(ipv6_options_may_fill_their_header_and_headers_the_packet),
         cmocka_unit_test(ipv6_extension_headers_are_counted),
         cmocka_unit_test(ipv6_that_ends_early_is_too_short),
         cmocka_unit_test(verdicts_have_names),
