@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -48,6 +49,49 @@ static void segment_sums_up_to_nothing_with_its_checksum(void **state)
     assert_true(tcp_checksum_is_good(span_of(buf, len + sizeof payload), pseudo));
     buf[len] ^= 1;
     assert_false(tcp_checksum_is_good(span_of(buf, len + sizeof payload), pseudo));
+}
+
+// Each by itself, padded in front to a multiple of four octets: emitted so, and read as nothing else.
+static void each_option_has_its_octets(void **state)
+{
+    (void)state;
+    static const struct {
+        struct tcp_options options;
+        size_t len;
+        uint8_t octets[TCP_OPTIONS_MAX_LEN];
+        const char *words;
+    } rows[] = {
+        {{0}, 0, {0}, ""},
+        {{.mss = 0x5b4}, 4, {2, 4, 5, 0xb4}, " mss 1460"},
+        {{.has_scale = true, .scale = 7}, 4, {1, 3, 3, 7}, " scale 7"},
+        {{.sack_permitted = true}, 4, {1, 1, 4, 2}, " sack-ok"},
+        {{.has_timestamps = true, .ts_value = 0x01020304, .ts_echo = 0x05060708},
+         12,
+         {1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8},
+         ""},
+        {{.sack_count = 1, .sack = {{1, 258}}},
+         12,
+         {1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 1, 2},
+         " sack 1-258"},
+        {{.mss = 1, .has_scale = true, .scale = 2}, 8, {2, 4, 0, 1, 1, 3, 3, 2}, " mss 1 scale 2"},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint8_t buf[TCP_HEADER_MAX_LEN];
+        char line[200], expected[200];
+        const struct tcp_header h = {.options = rows[i].options};
+        struct tcp_header found;
+        size_t len;
+        memset(buf, 0xee, sizeof buf);
+        assert_int_equal(tcp_header_emit(&h, buf), TCP_HEADER_LEN + rows[i].len);
+        assert_memory_equal(buf + TCP_HEADER_LEN, rows[i].octets, rows[i].len);
+        assert_int_equal(tcp_header_parse(span_of(buf, TCP_HEADER_LEN + rows[i].len), &found, &len),
+                         TCP_PARSE_OK);
+        memset(buf, 0xee, sizeof buf);
+        assert_int_equal(tcp_header_emit(&found, buf), TCP_HEADER_LEN + rows[i].len);
+        assert_memory_equal(buf + TCP_HEADER_LEN, rows[i].octets, rows[i].len);
+        snprintf(expected, sizeof expected, "0 > 0  seq 0 ack 0 win 0%s", rows[i].words);
+        assert_string_equal(tcp_header_format(&found, line, sizeof line), expected);
+    }
 }
 
 // A SYN with every option, in the order in which Linux sends them.
@@ -187,12 +231,22 @@ static void line_names_flags_and_options(void **state)
                         "0 > 0  seq 0 ack 0 win 0");
 }
 
+static void verdicts_have_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ok", "too short", "data offset", "option length", "?"};
+    for (unsigned i = 0; i <= TCP_PARSE_VERDICT_COUNT; i++) {
+        assert_string_equal(tcp_parse_verdict_name((enum tcp_parse_verdict)i), names[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(header_has_every_field_in_its_place),
         cmocka_unit_test(header_without_options_is_of_the_least_length),
         cmocka_unit_test(segment_sums_up_to_nothing_with_its_checksum),
+        cmocka_unit_test(each_option_has_its_octets),
         cmocka_unit_test(every_option_of_a_syn_is_read),
         cmocka_unit_test(parse_reads_what_emit_wrote),
         cmocka_unit_test(impossible_option_lengths_are_refused),
@@ -201,6 +255,7 @@ int main(void)
         cmocka_unit_test(cut_header_is_refused),
         cmocka_unit_test(header_shorter_than_itself_is_refused),
         cmocka_unit_test(line_names_flags_and_options),
+        cmocka_unit_test(verdicts_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
