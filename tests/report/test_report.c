@@ -258,6 +258,64 @@ static void reads_are_written_alone(void **state)
     golden_compare("report/golden/reads.txt", written(report_write_reads));
 }
 
+// Of packets a queue pair knows its peer, of a stream its endpoint does; some have none yet.
+static void reads_of_each_connection_name_its_peer(void **state)
+{
+    static const struct {
+        uint32_t qp_num;
+        bool is_reading;
+        uint32_t peer; // the queue pair's own word
+    } rows[] = {
+        {100, true, 0}, {101, false, 0}, {102, true, 0x0a000009}, {103, true, 0}, {105, true, 7}};
+    report_begin(&report);
+    report.program = "example";
+    report.device = (struct report_device){.name = "weft0"};
+    for (uint32_t qp_num = 104; qp_num >= 99; qp_num--) {
+        struct report_endpoint *e = report_add_endpoint(&report);
+        *e = (struct report_endpoint){.state = "open",
+                                      .has_qp = qp_num != 103,
+                                      .qp_num = qp_num == 102 ? 0 : qp_num,
+                                      .peer = ipv4(0x0a000000 + qp_num, 2000)};
+    }
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct report_qp *qp = report_add_qp(&report);
+        *qp = qp_of(rows[i].qp_num, &(struct qp_counters){0});
+        qp->is_reading = rows[i].is_reading;
+        qp->attributes.request_len = 10 + i;
+        qp->attributes.answer_len = 20 + i;
+        qp->attributes.reads_outstanding = 30 + i;
+        if (rows[i].peer != 0) {
+            qp->peer = ipv4(rows[i].peer, 1);
+        }
+    }
+    golden_compare("report/golden/reads_of_connections.txt", written(report_write_reads));
+}
+
+static void connection_through_memory_says_so(void **state)
+{
+    for (unsigned is_of_host = 0; is_of_host < 2; is_of_host++) {
+        report_begin(&report);
+        report.program = "example";
+        report.device = (struct report_device){.name = "weft0"};
+        struct report_endpoint *e = report_add_endpoint(&report);
+        *e = (struct report_endpoint){.state = "open", .is_of_host = is_of_host};
+        const char *text = written(report_write);
+        assert_int_equal(strstr(text, "\"path\":\"memory\"") != NULL, is_of_host);
+    }
+}
+
+// The first bucket and a single one count as the others do.
+static void one_short_latency_is_written(void **state)
+{
+    report_begin(&report);
+    report.program = "example";
+    report.latency = (struct latency){0};
+    histogram_add(&report.latency.of[LATENCY_READ], 0);
+    assert_non_null(strstr(written(report_write),
+                           "\"latency\":{\n\"sampled_one_in\":16,\n\"read\":{\n\"count\":1,\n"));
+    assert_non_null(strstr(written(report_write), "\"buckets\":[[0,\n1]]}},"));
+}
+
 static void fill_with(uint32_t endpoint_count, uint32_t pair_count)
 {
     report_begin(&report);
@@ -288,6 +346,11 @@ static void each_list_alone_makes_a_report_less_than_whole(void **state)
     assert_false(report_is_whole(&report));
     fill_with(report.endpoint_max, report.pair_max);
     assert_true(report_is_whole(&report));
+    report.word_count = report.word_max;
+    assert_true(report_is_whole(&report));
+    report.word_count++;
+    assert_false(report_is_whole(&report));
+    report.word_count = 0;
     while (report_add_qp(&report) != NULL) {
     }
     assert_false(report_is_whole(&report));
@@ -303,6 +366,9 @@ int main(void)
         CASE(what_was_agreed_on_one_shot_is_named),
         CASE(device_over_packets_says_nothing_of_streams),
         CASE(reads_are_written_alone),
+        CASE(reads_of_each_connection_name_its_peer),
+        CASE(connection_through_memory_says_so),
+        CASE(one_short_latency_is_written),
         CASE(report_that_is_not_whole_has_room_the_next_time),
         CASE(each_list_alone_makes_a_report_less_than_whole),
     };
