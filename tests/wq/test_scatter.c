@@ -144,12 +144,113 @@ static void an_element_may_end_beyond_its_region_if_nothing_is_placed_there(void
     assert_int_equal(scatter_places(f->mem, f->pd, &s, 2, 7, places, 1), 0);
 }
 
+// Of elements with and without octets, somewhere in the buffer.
+static const struct {
+    uint8_t at, len;
+} elements[] = {{0, 0}, {70, 9}, {5, 1}, {0, 0}, {0, 0}, {20, 30}, {90, 3}, {0, 0}};
+enum { ELEMENT_COUNT = sizeof elements / sizeof elements[0], MESSAGE_LEN = 9 + 1 + 30 + 3 };
+
+static void list_fill(struct fixture *f, struct sge *list)
+{
+    for (unsigned i = 0; i < ELEMENT_COUNT; i++) {
+        list[i] = (struct sge){BASE + elements[i].at, elements[i].len, f->lkey};
+    }
+}
+
+// Where an octet of the message lies.
+static uint8_t *place_of(struct fixture *f, size_t offset)
+{
+    unsigned i = 0;
+    for (; offset >= elements[i].len; i++) {
+        offset -= elements[i].len;
+    }
+    return f->buffer + elements[i].at + offset;
+}
+
+// Every part of a message, behind every other, by a cursor that has been elsewhere.
+static void each_part_has_its_places(void **state)
+{
+    struct fixture *f = *state;
+    struct sge list[ELEMENT_COUNT];
+    struct mspan places[ELEMENT_COUNT];
+    struct scatter s;
+    list_fill(f, list);
+    scatter_init(&s, list, ELEMENT_COUNT);
+    assert_int_equal(s.length, MESSAGE_LEN);
+    for (size_t from = 0; from <= MESSAGE_LEN; from++) {
+        for (size_t len = 0; len <= MESSAGE_LEN - from; len++) {
+            const unsigned count =
+                scatter_places(f->mem, f->pd, &s, from, len, places, ELEMENT_COUNT);
+            size_t at = from;
+            for (unsigned i = 0; i < count; i++) {
+                for (size_t k = 0; k < places[i].len; k++, at++) {
+                    assert_ptr_equal(places[i].ptr + k, place_of(f, at));
+                }
+            }
+            assert_int_equal(at, from + len);
+            if (count > 0) { // room for less is none
+                assert_int_equal(scatter_places(f->mem, f->pd, &s, from, len, places, count - 1),
+                                 0);
+            }
+        }
+        assert_int_equal(
+            scatter_places(f->mem, f->pd, &s, from, MESSAGE_LEN - from + 1, places, ELEMENT_COUNT),
+            0);
+    }
+    assert_int_equal(scatter_places(f->mem, f->pd, &s, MESSAGE_LEN + 1, 0, places, 1), 0);
+}
+
+// Forwards by steps of each length, and back to the beginning.
+static void parts_of_each_length_are_placed(void **state)
+{
+    struct fixture *f = *state;
+    struct sge list[ELEMENT_COUNT];
+    struct scatter s;
+    list_fill(f, list);
+    scatter_init(&s, list, ELEMENT_COUNT);
+    for (size_t step = 1; step <= MESSAGE_LEN; step++) {
+        memset(f->buffer, 0, BUFFER_LEN);
+        memset(f->expected, 0, BUFFER_LEN);
+        for (size_t at = 0; at < MESSAGE_LEN; at += step) {
+            const size_t len = step < MESSAGE_LEN - at ? step : MESSAGE_LEN - at;
+            assert_int_equal(place(f, &s, at, len), SCATTER_OK);
+            for (size_t i = at; i < at + len; i++) {
+                f->expected[place_of(f, i) - f->buffer] = f->payload[i];
+            }
+            assert_memory_equal(f->buffer, f->expected, BUFFER_LEN); // and nothing beside it
+        }
+    }
+}
+
+// What was looked up is not used for what lies elsewhere, or is longer.
+static void a_cursor_that_jumps_looks_up_again(void **state)
+{
+    struct fixture *f = *state;
+    const struct sge list[] = {{BASE, 40, f->lkey}, {BASE + 60, 20, f->lkey}};
+    static const struct {
+        size_t offset, len;
+        unsigned looked_up; // since the beginning
+    } rows[] = {
+        {0, 8, 1},  {8, 8, 1},  {20, 4, 1}, {39, 1, 1},
+        {40, 2, 2}, {41, 3, 3}, {44, 4, 3}, {0, 60, 5},
+    };
+    struct scatter s;
+    scatter_init(&s, list, 2);
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(place(f, &s, rows[i].offset, rows[i].len), SCATTER_OK);
+        assert_int_equal(mem_table_verdict_count(f->mem, MEM_OK), rows[i].looked_up);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(parts_of_a_message_are_placed_in_any_order),
+        TEST(each_part_has_its_places),
+        TEST(parts_of_each_length_are_placed),
+        TEST(a_cursor_that_jumps_looks_up_again),
         TEST(the_elements_need_not_lie_in_order),
         TEST(a_local_key_that_goes_between_two_parts_is_our_fault),
         TEST(parts_in_order_are_looked_up_once_for_an_element),
