@@ -295,6 +295,41 @@ static void a_queue_pair_has_a_group_as_long_as_one_join_stays(void **state)
     end_close(&e);
 }
 
+// A queue pair that goes leaves its groups, and the id may have another.
+static void a_queue_pair_that_goes_leaves_the_group(void **state)
+{
+    struct end e = resolved();
+    struct ibv_pd *before = e.id->pd, *pd = ibv_alloc_pd(e.id->verbs);
+    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = {1, 1, 1, 1, 0}};
+    assert_non_null(pd);
+    assert_int_equal(rdma_create_qp(e.id, pd, &attr), 0);
+    assert_int_equal(join(&e, 1, NULL), 0);
+    assert_int_equal(join(&e, 2, NULL), 0);
+    expect_joined(&e, 1, NULL);
+    expect_joined(&e, 2, NULL);
+    rdma_destroy_qp(e.id);
+    assert_int_equal(ibv_dealloc_pd(pd), 0); // nothing of it is left
+    e.id->pd = before;
+    datagrams_open(&e);
+    assert_int_equal(leave(&e, 1), 0); // which the new one never had
+    assert_int_equal(leave(&e, 2), 0);
+    end_close(&e);
+}
+
+// An address that is no group's is found out when the queue pair is to be put into it.
+static void what_is_no_group_is_told_with_the_event(void **state)
+{
+    struct end e = resolved();
+    struct sockaddr_in at = loopback_addr(0);
+    datagrams_open(&e);
+    assert_int_equal(rdma_join_multicast(e.id, (struct sockaddr *)&at, &e), 0);
+    struct rdma_cm_event *event = event_expect(e.channel, RDMA_CM_EVENT_MULTICAST_ERROR);
+    assert_int_equal(event->status, -EINVAL);
+    assert_int_equal(rdma_ack_cm_event(event), 0);
+    assert_int_equal(rdma_leave_multicast(e.id, (struct sockaddr *)&at), 0);
+    end_close(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +341,8 @@ int main(void)
         cmocka_unit_test(a_group_is_left_by_either_of_its_names),
         cmocka_unit_test(an_id_without_a_channel_joins_within_the_call),
         cmocka_unit_test(members_receive_and_speakers_do_not),
+        cmocka_unit_test(a_queue_pair_that_goes_leaves_the_group),
+        cmocka_unit_test(what_is_no_group_is_told_with_the_event),
         cmocka_unit_test(a_queue_pair_has_a_group_as_long_as_one_join_stays),
     };
     setenv("WEFT_WIRE", "roce", 1);
