@@ -55,6 +55,67 @@ static void causes_decide_which_headers_belong(void **state)
     assert_false(t.has_ddp || t.has_len);
 }
 
+static const struct rdmap_read_request request = {
+    .sink_stag = 1, .sink_to = 0x200000003, .rdmardsz = 100, .src_stag = 4, .src_to = 0x500000006};
+
+// A ULPDU of a Read Request; its length.
+static size_t request_ulpdu(uint8_t *ulpdu)
+{
+    size_t len = untagged(ulpdu, RDMAP_READ_REQUEST, 1, 9);
+    rdmap_read_request_emit(&request, ulpdu + len);
+    return len + RDMAP_READ_REQUEST_LEN;
+}
+
+// Octet by octet, whether the ULPDU is there or only header and payload of its segment.
+static void the_message_has_length_header_and_request_of_the_offender(void **state)
+{
+    (void)state;
+    uint8_t ulpdu[DDP_UNTAGGED_HEADER_LEN + RDMAP_READ_REQUEST_LEN + 5] = {0};
+    const size_t len = request_ulpdu(ulpdu) + 5;
+    struct ddp_segment segment = {
+        .payload = span_of(ulpdu + DDP_UNTAGGED_HEADER_LEN, len - DDP_UNTAGGED_HEADER_LEN)};
+    size_t header_len;
+    assert_int_equal(ddp_header_parse(span_of(ulpdu, len), &segment.header, &header_len),
+                     DDP_PARSE_OK);
+    const struct rdmap_offender of[] = {rdmap_offender_of(span_of(ulpdu, len)),
+                                        rdmap_offender_of_segment(&segment)};
+    for (unsigned i = 0; i < 2; i++) {
+        const struct terminate t = rdmap_terminate_make(TERM_RDMAP_BOUNDS, &of[i]);
+        assert_int_equal(t.ddp_segment_len, len);
+        assert_int_equal(t.ddp_header_len, DDP_UNTAGGED_HEADER_LEN);
+        assert_memory_equal(t.ddp_header, ulpdu, DDP_UNTAGGED_HEADER_LEN);
+        assert_true(t.has_rdmap);
+        assert_memory_equal(t.read_request, ulpdu + DDP_UNTAGGED_HEADER_LEN,
+                            RDMAP_READ_REQUEST_LEN);
+    }
+}
+
+// RFC 5040 section 4.8: source, sink and length go on by what was answered.
+static void a_read_that_was_answered_in_part_is_named_where_it_stopped(void **state)
+{
+    (void)state;
+    static const uint32_t answered[] = {0, 1, 99, 100};
+    for (unsigned i = 0; i < sizeof answered / sizeof answered[0]; i++) {
+        uint8_t ulpdu[DDP_UNTAGGED_HEADER_LEN + RDMAP_READ_REQUEST_LEN];
+        struct rdmap_read_request left;
+        struct rdmap_offender o = rdmap_offender_of(span_of(ulpdu, request_ulpdu(ulpdu)));
+        rdmap_offender_advance(&o, answered[i]);
+        assert_int_equal(
+            rdmap_read_request_parse(span_of(o.read_request, RDMAP_READ_REQUEST_LEN), &left),
+            RDMAP_PARSE_OK);
+        assert_int_equal(left.sink_to, request.sink_to + answered[i]);
+        assert_int_equal(left.src_to, request.src_to + answered[i]);
+        assert_int_equal(left.rdmardsz, request.rdmardsz - answered[i]);
+        assert_int_equal(left.sink_stag, request.sink_stag);
+        assert_int_equal(left.src_stag, request.src_stag);
+    }
+    struct rdmap_offender none = {0};
+    rdmap_offender_advance(&none, 7);
+    for (unsigned i = 0; i < RDMAP_READ_REQUEST_LEN; i++) {
+        assert_int_equal(none.read_request[i], 0);
+    }
+}
+
 static struct rdmap_culprit culprit(uint8_t opcode, uint32_t qn, uint32_t msn)
 {
     uint8_t ulpdu[18];
@@ -121,6 +182,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_offender_keeps_only_what_was_there),
         cmocka_unit_test(causes_decide_which_headers_belong),
+        cmocka_unit_test(the_message_has_length_header_and_request_of_the_offender),
+        cmocka_unit_test(a_read_that_was_answered_in_part_is_named_where_it_stopped),
         cmocka_unit_test(a_culprit_is_known_by_its_header),
         cmocka_unit_test(both_readings_are_kept),
         cmocka_unit_test(every_refusal_has_a_name_and_a_cause),
