@@ -282,6 +282,11 @@ static void numbers_beyond_14_bits_are_cut_to_the_largest(void **state)
     assert_int_equal(run(&p), MPA_STARTUP_OK);
     assert_memory_equal(p.request + 20, "\x3f\xfe", 2);
     assert_memory_equal(p.reply + 20, "\x3f\xfe", 2);
+    p = pair_of(plain, plain);
+    p.initiator.leave_ird_ord = true; // so that nothing else bounds it
+    p.responder.ord = 0xffff;
+    assert_int_equal(run(&p), MPA_STARTUP_OK);
+    assert_int_equal(p.right_agreed.ord, 0x3ffe);
 }
 
 // ---- peer to peer (RFC 6581 section 9.2) ----
@@ -345,6 +350,10 @@ static void read_as_rtr_raises_ird_and_ord_to_one(void **state)
     assert_int_equal(run(&p), MPA_STARTUP_OK);
     assert_int_equal(p.right_agreed.ird, 1);
     assert_int_equal(p.left_agreed.ord, 1);
+    p = peer_to_peer(MPA_RTR_WRITE, MPA_RTR_WRITE); // which needs none
+    p.responder.ird = 0;
+    assert_int_equal(run(&p), MPA_STARTUP_OK);
+    assert_int_equal(p.right_agreed.ird, 0);
 }
 
 static void read_as_rtr_needs_an_ird_at_the_responder(void **state)
@@ -676,6 +685,124 @@ static void choices_that_were_not_offered_are_refused(void **state)
     assert_false(mpa_agreement_confirm(&p.right_agreed, &choices));
 }
 
+// What is agreed on is the same at both ends, each way by itself, and nothing of it holds at the
+// responder before the choices.
+static void both_ends_have_agreed_on_the_same(void **state)
+{
+    (void)state;
+    for (unsigned wishes = 0; wishes < 4; wishes++) {
+        const bool left_wish = wishes & 1, right_wish = (wishes & 2) != 0;
+        struct pair p = extended();
+        p.initiator.marker_wish = left_wish;
+        p.responder.marker_wish = right_wish;
+        p.responder.encodings = EXTENSION_ONESHOT_OPCODE | EXTENSION_ONESHOT_PARTS;
+        assert_int_equal(run(&p), MPA_STARTUP_OK);
+        struct mpa_agreement *left = &p.left_agreed, *right = &p.right_agreed;
+        assert_int_equal(p.request_facts.marker_wish, left_wish);
+        assert_int_equal(right->peer_marker_wish, left_wish);
+        assert_int_equal(right->rx_markers_if_seen, right_wish);
+        assert_false(right->tx_markers || right->rx_markers);
+        const struct extension_message choices = mpa_agreement_choices(left);
+        assert_true(mpa_agreement_confirm(right, &choices));
+        assert_false(right->extensions_await_choices || right->rx_markers_if_seen);
+        assert_int_equal(left->tx_markers, right_wish);
+        assert_int_equal(left->rx_markers, left_wish);
+        assert_int_equal(right->tx_markers, left_wish);
+        assert_int_equal(right->rx_markers, right_wish);
+        assert_int_equal(left->encoding, p.responder.encodings);
+        assert_int_equal(left->encodings, p.responder.encodings);
+        assert_int_equal(right->encoding, p.responder.encodings);
+        assert_int_equal(right->encodings, p.responder.encodings);
+        assert_int_equal(left->own_allotment_len, 65536);
+        assert_int_equal(left->peer_allotment_len, 32768);
+        assert_int_equal(left->allotment_len, 32768);
+        assert_int_equal(right->own_allotment_len, 32768);
+        assert_int_equal(right->peer_allotment_len, 65536);
+        assert_int_equal(right->allotment_len, 32768);
+    }
+}
+
+// What the initiator says with its choices counts where it is less.
+static void choices_may_be_less_than_was_offered(void **state)
+{
+    (void)state;
+    struct pair p = extended();
+    p.initiator.allotment_len = 4096;
+    p.initiator.encodings = EXTENSION_ONESHOT_OPCODE | EXTENSION_ONESHOT_PARTS;
+    run(&p);
+    const struct extension_message choices = mpa_agreement_choices(&p.left_agreed);
+    assert_int_equal(p.right_agreed.encodings, p.responder.encodings);
+    assert_int_equal(p.right_agreed.allotment_len, 32768);
+    assert_true(mpa_agreement_confirm(&p.right_agreed, &choices));
+    assert_int_equal(p.right_agreed.encodings, p.initiator.encodings);
+    assert_int_equal(p.right_agreed.encoding, p.initiator.encodings);
+    assert_int_equal(p.right_agreed.allotment_len, 4096);
+}
+
+static void what_was_not_confirmed_is_forgotten(void **state)
+{
+    (void)state;
+    struct pair p = extended();
+    p.responder.marker_wish = true;
+    run(&p);
+    assert_true(mpa_agreement_confirm(&p.right_agreed, NULL));
+    assert_false(p.right_agreed.extensions || p.right_agreed.extensions_await_choices);
+    assert_false(p.right_agreed.rx_markers || p.right_agreed.rx_markers_if_seen);
+    assert_int_equal(p.right_agreed.encodings, 0);
+    assert_int_equal(p.right_agreed.allotment_len, 0);
+}
+
+// Who must not ask whether markers come does not: they come anyway.
+static void markers_that_are_wanted_are_not_waited_for(void **state)
+{
+    (void)state;
+    struct pair p = extended();
+    p.responder.marker_wish = p.responder.markers_wanted = true;
+    run(&p);
+    assert_true(p.right_agreed.rx_markers);
+    assert_false(p.right_agreed.rx_markers_if_seen);
+}
+
+static void a_wish_for_crcs_may_be_taken_back(void **state)
+{
+    (void)state;
+    for (unsigned responder_wants = 0; responder_wants < 2; responder_wants++) {
+        struct pair p = extended();
+        size_t consumed;
+        p.responder.crc_wanted = responder_wants;
+        run_request(&p);
+        mpa_startup_forgo_crc(&p.left, p.request, p.request_len);
+        assert_memory_equal(p.request + 16, "\x14\x02", 2); // the other flags stay
+        mpa_startup_init(&p.right, &p.responder);
+        assert_int_equal(mpa_startup_on_request(&p.right, span_of(p.request, p.request_len),
+                                                &consumed, &p.request_facts),
+                         MPA_STARTUP_OK);
+        p.reply_len = mpa_startup_emit_accept(&p.right, &p.responder, p.reply, &p.right_agreed);
+        assert_int_equal(run_reply(&p), MPA_STARTUP_OK);
+        assert_int_equal(p.left_agreed.crc, responder_wants);
+        assert_int_equal(p.right_agreed.crc, responder_wants);
+        assert_true(p.left_agreed.extensions); // the block answers the Request as it was sent
+    }
+}
+
+static void a_block_needs_no_room_for_numbers_that_are_not_there(void **state)
+{
+    (void)state;
+    static const uint8_t data[256] = {7};
+    for (size_t beyond = 0; beyond < 2; beyond++) {
+        struct pair p = extended();
+        p.initiator.revision = 1;
+        p.responder.private_data = span_of(data, 256 - EXTENSION_BLOCK_LEN + beyond);
+        assert_int_equal(run(&p), MPA_STARTUP_OK);
+        assert_int_equal(p.left_agreed.extensions, beyond == 0);
+    }
+    struct pair p = extended();
+    p.responder.private_data = span_of(data, 1); // and stands behind a single octet
+    assert_int_equal(run(&p), MPA_STARTUP_OK);
+    assert_int_equal(p.reply_facts.private_data.len, 1);
+    assert_int_equal(p.reply_facts.private_data.ptr[0], 7);
+}
+
 static void no_encoding_in_common_leaves_the_other_extensions(void **state)
 {
     (void)state;
@@ -719,9 +846,10 @@ static void agreement_is_one_trace_line(void **state)
     (void)state;
     char line[200];
     struct pair p = extended();
+    p.initiator.ird = 5;
     run(&p);
     assert_string_equal(mpa_agreement_format(&p.left_agreed, line, sizeof line),
-                        "rev=2 enhanced crc ird=4 ord=4 rtr=0x0 extensions oneshot=31 "
+                        "rev=2 enhanced crc ird=5 ord=4 rtr=0x0 extensions oneshot=31 "
                         "allotment=32768");
     mpa_agreement_format(&p.left_agreed, line, 10);
     assert_int_equal(strlen(line), 9);
@@ -778,6 +906,12 @@ int main(void)
         cmocka_unit_test(choices_confirm_what_both_have),
         cmocka_unit_test(any_other_first_fpdu_means_no_extensions),
         cmocka_unit_test(choices_that_were_not_offered_are_refused),
+        cmocka_unit_test(both_ends_have_agreed_on_the_same),
+        cmocka_unit_test(choices_may_be_less_than_was_offered),
+        cmocka_unit_test(what_was_not_confirmed_is_forgotten),
+        cmocka_unit_test(markers_that_are_wanted_are_not_waited_for),
+        cmocka_unit_test(a_wish_for_crcs_may_be_taken_back),
+        cmocka_unit_test(a_block_needs_no_room_for_numbers_that_are_not_there),
         cmocka_unit_test(no_encoding_in_common_leaves_the_other_extensions),
         cmocka_unit_test(each_part_of_one_shot_is_agreed_without_the_other),
         cmocka_unit_test(no_allotment_on_one_side_means_none),
