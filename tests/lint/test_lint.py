@@ -307,6 +307,14 @@ COMPILED_CASES = [
      'V_1 {\n    global: f;\n    gone;\n    local: *;\n};\n', 'libweft.map:3: exports: gone@V_1'),
     ('a symbol that is exported but not named is found', 'exports',
      'V_1 { global: f*; local: *; };\n', 'exports f@V_1'),
+
+    # How the library is compiled and linked, and how a room of it.
+    ('a library that is optimised when it is linked passes', 'linked',
+     ('-flto -ffat-lto-objects', '-flto -ffat-lto-objects'), None),
+    ('a library that is linked as it was compiled is found', 'linked',
+     ('-fno-lto', '-flto -ffat-lto-objects'), 'libweft.so.1 is not optimised'),
+    ('a room without code for the linker is found', 'linked',
+     ('-flto -ffat-lto-objects', '-fno-lto'), 'libweft-mem.a: 1 objects'),
 ]
 
 
@@ -340,6 +348,16 @@ def compile_exports(root, text):
         f'-Wl,--version-script={root}/rnic/libweft.map', '-o', root / 'build/lib/libweft.so.1')
 
 
+def compile_linked(root, flags):
+    library, room = (words.split() for words in flags)
+    write_tree(root, {'rnic/f.c': 'int f(void) { return 0; }\n', 'mem/a.c': 'int level;\n'})
+    (root / 'build/lib').mkdir(parents=True)
+    run('cc', '-O2', '-g', '-fPIC', '-shared', *library, root / 'rnic/f.c',
+        '-o', root / 'build/lib/libweft.so.1')
+    run('cc', '-O2', '-g', '-fPIC', *room, '-c', root / 'mem/a.c', '-o', root / 'build/a.o')
+    run('ar', 'rcT', 'libweft-mem.a', 'a.o', cwd=root / 'build')
+
+
 def unbuilt_objects(root):
     write_tree(root, {'mem/a.c': 'int f(void);\n', 'rnic/libweft.map': 'V_1 { global: f; };\n'})
 
@@ -361,7 +379,7 @@ def all_cases():
     """(name, check, function that makes the tree, expected words or None)"""
     for name, check, files, expected in CASES:
         yield name, check, lambda root, files=files: write_tree(root, files), expected
-    makers = {'globals': compile_globals, 'exports': compile_exports}
+    makers = {'globals': compile_globals, 'exports': compile_exports, 'linked': compile_linked}
     for name, check, text, expected in COMPILED_CASES:
         yield name, check, lambda root, m=makers[check], text=text: m(root, text), expected
     yield 'objects that are not built prove nothing', 'globals', unbuilt_objects, 'run make'

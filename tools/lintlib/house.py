@@ -268,6 +268,9 @@ LIBRARIES = {
     'initiator/libweft-nvme.so.1': 'initiator/libweft-nvme.map',
 }
 
+# Static libraries of nothing that is installed.
+NOT_FOR_USERS = {'libweft-sim.a'}
+
 # Names that a library exports at one version more than its script says, since a script can name
 # each but once: where they are listed, as X(name), and the version.
 SECOND_VERSIONS = {

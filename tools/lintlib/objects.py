@@ -1,4 +1,4 @@
-"""globals, exports: what only the compiled objects can tell."""
+"""globals, exports, linked: what only the compiled objects can tell."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from . import house
 
 # `objdump -t`: value, flags, section, size, name. Common symbols stand in section *COM*.
 _SYMBOL = re.compile(r'^[0-9a-f]+ (.{7}) (\S+)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$')
-_MEMBER = re.compile(r'^(\S+):\s+file format')
+_MEMBER = re.compile(r'^(\S+):\s+file format', flags=re.M)
 
 
 def _is_writable(section):
@@ -131,3 +131,57 @@ def check_exports(tree):
         for name, version in sorted(present - wanted):
             yield script_name, 1, (f'{library_name} exports {name}@{version}, '
                                    'which the version script does not name')
+
+
+# Who made the units of a program, as the debugging information says.
+_LINKER_MADE = 'GNU GIMPLE'
+_GCC_MADE = re.compile(r'GNU C\d+ (\d+)')
+_LTO_SINCE_GCC = 10  # meson.build asks older ones for none
+_LTO_SECTION = ' .gnu.lto_.symtab'
+
+
+def _members_without_lto(archive):
+    """The objects of a static library that hold no code for the linker to optimise."""
+    sections = subprocess.run(['objdump', '-h', str(archive)], capture_output=True, text=True,
+                              check=True).stdout
+    members = list(_MEMBER.finditer(sections))
+    ends = [member.start() for member in members[1:]] + [len(sections)]
+    for member, end in zip(members, ends):
+        if _LTO_SECTION not in sections[member.start():end]:
+            yield member.group(1)
+
+
+def _strings_of_debugging(program):
+    return subprocess.run(['readelf', '-p', '.debug_str', str(program)], capture_output=True,
+                          text=True, errors='replace', check=True).stdout
+
+
+def _why_not_linked(says):
+    """Why nothing follows from the strings of a program's debugging information, if so."""
+    gcc = _GCC_MADE.search(says)
+    if not says:
+        return 'built without debugging information'
+    if _LINKER_MADE not in says and not gcc:
+        return 'not built by gcc'
+    if gcc and int(gcc[1]) < _LTO_SINCE_GCC:
+        return 'built by an old gcc'
+    return None
+
+
+def check_linked(tree):
+    """What programs run is optimised when it is linked: each room for it, all of it in the end."""
+    programs = [tree.build / 'lib' / name for name in house.LIBRARIES] + [tree.build / 'weft']
+    for program in filter(lambda path: path.is_file(), programs):
+        says = _strings_of_debugging(program)
+        tree.not_checked = _why_not_linked(says)
+        if tree.not_checked:
+            return
+        if _LINKER_MADE not in says:
+            yield 'meson.build', 1, (f'{program.name} is not optimised when it is linked '
+                                     '(-Dlto=false?): what users get is')
+    for archive in sorted([*tree.build.glob('libweft-*.a'), *tree.build.glob('*/libweft-*.a')]):
+        if archive.name not in house.NOT_FOR_USERS:
+            lacking = list(_members_without_lto(archive))
+            if lacking:
+                yield 'meson.build', 1, (f'{archive.name}: {len(lacking)} objects, {lacking[0]} '
+                                         'first, are not compiled with lto_c_args')
