@@ -301,6 +301,8 @@ struct cm_way {
     // `for_ece`: for what the peer wants of enhanced connection establishment.
     int (*reject)(struct cm_id *c, const void *data, uint16_t data_len, bool for_ece);
     int (*disconnect)(struct cm_id *c);
+    // DISCONNECTED goes to the program. NULL: nothing hangs on whether it looks.
+    void (*take_end)(struct cm_id *c);
     void (*destroy)(struct cm_id *c); // harmless when there is nothing
     int (*set_tos)(struct cm_id *c, uint8_t tos);
     int (*local_addr)(struct cm_id *c, struct sockaddr_storage *ret);

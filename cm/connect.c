@@ -278,13 +278,13 @@ int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t pri
 enum end_kind {
     END_REFUSED, // nothing that could end
     END_ORDERLY, // what was posted leaves first, then FIN; DISCONNECTED follows
-    END_OVER,    // nothing is left of it; or it was never accepted
-    END_TOLD,    // the peer was first, DISCONNECTED was or will be delivered
+    END_OVER,    // it was never accepted
+    END_TOLD,    // the peer was first, DISCONNECTED was or will be delivered; or it has failed
 };
 
 static const enum end_kind end_kinds[CM_STATE_COUNT] = {
     [CM_CONNECTING] = END_ORDERLY,  [CM_REPLIED] = END_ORDERLY, [CM_ACCEPTING] = END_ORDERLY,
-    [CM_ESTABLISHED] = END_ORDERLY, [CM_REQUESTED] = END_OVER,  [CM_CLOSED] = END_OVER,
+    [CM_ESTABLISHED] = END_ORDERLY, [CM_REQUESTED] = END_OVER,  [CM_CLOSED] = END_TOLD,
     [CM_DISCONNECTED] = END_TOLD,
 };
 

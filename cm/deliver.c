@@ -63,6 +63,11 @@ static int prepare(struct cm_event *event)
     case RDMA_CM_EVENT_ESTABLISHED:
         cm_id_show_addresses(c);
         return 0;
+    case RDMA_CM_EVENT_DISCONNECTED:
+        if (c->device->way->take_end != NULL) {
+            c->device->way->take_end(c);
+        }
+        return 0;
     case RDMA_CM_EVENT_MULTICAST_JOIN:
         if (event->group != NULL) {
             cm_group_tell(c, event);

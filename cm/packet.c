@@ -399,7 +399,16 @@ static int reject_packet(struct cm_id *c, const void *data, uint16_t data_len, b
 
 static int disconnect_packet(struct cm_id *c)
 {
-    return c->id.qp_type == IBV_QPT_UD ? -EINVAL : rnic_conn_disconnect(c->packet->conn);
+    if (c->id.qp_type == IBV_QPT_UD) {
+        return -EINVAL;
+    }
+    const bool has_any = c->packet != NULL && c->packet->conn != NULL;
+    return has_any ? rnic_conn_disconnect(c->packet->conn) : 0;
+}
+
+static void take_end(struct cm_id *c)
+{
+    rnic_conn_take_end(c->packet->conn);
 }
 
 static void destroy_packet(struct cm_id *c)
@@ -438,6 +447,7 @@ const struct cm_way cm_packet_way = {
     .accept = accept_packet,
     .reject = reject_packet,
     .disconnect = disconnect_packet,
+    .take_end = take_end,
     .destroy = destroy_packet,
     .set_tos = set_tos,
     .local_addr = local_addr,

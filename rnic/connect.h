@@ -7,8 +7,8 @@
 //   rnic_conn_resolve   of datagrams: ESTABLISHED tells number and Q_Key of the peer's queue pair
 //
 // A queue pair of type RC in INIT becomes ready to send with the connection, as was agreed. It is
-// moved to its error state by rnic_conn_disconnect, soon behind DISCONNECTED, or when the
-// connection is refused; those of datagrams are left alone.
+// moved to its error state by rnic_conn_disconnect, when the connection is refused, or with
+// TIMEWAIT_EXIT where nobody has taken DISCONNECTED; those of datagrams are left alone.
 //
 // As rnic/rnic.h: negative errno values, from any thread, and ports are called with the lock held.
 #pragma once
@@ -66,6 +66,8 @@ int rnic_conn_establish(struct rnic_conn *conn);
 int rnic_conn_notify(struct rnic_conn *conn);
 // What is posted comes back flushed; DISCONNECTED follows, unless the peer was first.
 int rnic_conn_disconnect(struct rnic_conn *conn);
+// The program has heard of DISCONNECTED: when its queue pair ends is its own affair from now on.
+void rnic_conn_take_end(struct rnic_conn *conn);
 // No event of it is told any more once this returns. What the peer has to hear it hears.
 void rnic_conn_destroy(struct rnic_conn *conn);
 

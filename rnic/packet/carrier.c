@@ -58,7 +58,6 @@ static void on_noted(struct shard *shard, instant_ns now)
 {
     packet_take_in(shard, now);
     ibcm_on_deadline(shard->packets.cm.ibcm, now);
-    packet_conns_end_left(shard, now);
     packet_conns_settle(shard, now);
 }
 

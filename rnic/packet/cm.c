@@ -101,7 +101,6 @@ int packet_cm_init(struct shard *shard, const uint8_t *key)
 {
     struct packet_side *p = &shard->packets;
     struct ibcm_config config = ibcm_config_default();
-    list_init(&p->cm.left);
     put_be64(config.key, draw(key, "ibcm, one half"));
     put_be64(config.key + 8, draw(key, "ibcm, the other"));
     config.ca_guid = draw(key, "ca guid");

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/time.h"
 #include "ibcm/ibcm.h"
@@ -19,7 +18,6 @@ enum { PACKET_MTU_MIN = 256 }; // octets
 
 struct packet_cm {
     struct ibcm *ibcm;
-    struct list_link left; // connections whose peer has left, the one first that ends first
     uint32_t psn;
     instant_ns ending_until; // a process that exits waits so long for its peers' answers
     uint64_t not_management; // packets for queue pair 1 that are no MADs
@@ -31,18 +29,16 @@ struct rnic_conn {
     struct ibcm_listener listener; // is_listening
     struct ibcm_conn *cm;          // otherwise
     struct rnic_qp *qp;            // NULL: none, or the program's own
-    struct list_link left_link;    // its peer has left, and its queue pair
-    instant_ns ends_at;            // ... is over then
     bool is_listening;
-    bool awaits_rtu; // accepted: a packet of the peer's stands for it
+    bool awaits_rtu;   // accepted: a packet of the peer's stands for it
+    bool is_left;      // by the peer, or both have said that it is over
+    bool is_end_taken; // ... and the program knows
 };
 
 // ---- conn.c: what the fronts hold
 
 // Tells what the connection manager has to tell, and notes when it has something to do by itself.
 void packet_conns_settle(struct shard *shard, instant_ns now);
-// Those whose peers left long enough ago are over.
-void packet_conns_end_left(struct shard *shard, instant_ns now);
 // A packet came for the queue pair of a connection that awaits_rtu.
 void packet_conn_on_packet(struct rnic_conn *conn, const struct datagram_rx *rx, instant_ns now);
 // The queue pair is about to be destroyed.

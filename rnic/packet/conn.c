@@ -15,10 +15,6 @@
 #include "rnic/shard.h"
 #include "wq/wq.h"
 
-// What a peer has sent before its DREQ comes within so long, or never. Hosts are busy, and the two
-// go by other sockets, at times by another process.
-static const duration_ns overtaken_ns = 50 * NS_PER_MS;
-
 /* ---- queue pairs ----------------------------------------------------------------------------- */
 
 static int move(struct rnic_qp *qp, const struct qp_change *change, instant_ns now)
@@ -77,12 +73,11 @@ void packet_conn_end(struct rnic_conn *conn, instant_ns now)
 
 bool packet_conn_is_left_waiting(const struct rnic_conn *conn)
 {
-    return conn->qp != NULL && !list_is_empty(&conn->left_link) && wq_send_count(conn->qp->wq) > 0;
+    return conn->qp != NULL && conn->is_left && wq_send_count(conn->qp->wq) > 0;
 }
 
 void packet_conn_detach(struct rnic_conn *conn)
 {
-    list_remove(&conn->left_link);
     if (conn->qp != NULL) {
         conn->qp->on_packets.conn = NULL;
         conn->qp = NULL;
@@ -115,7 +110,6 @@ struct rnic_conn *packet_conn_create(struct rnic *rnic, const struct rnic_conn_p
     if (conn != NULL) {
         conn->rnic = rnic;
         conn->events = *events;
-        list_init(&conn->left_link);
     }
     return conn;
 }
@@ -174,14 +168,13 @@ static void on_response(struct packet_cm *cm, struct rnic_conn *conn, const stru
     tell(conn, &refused);
 }
 
-// A peer's DREQ may overtake what it has sent and acknowledged before, so the queue pair is left to
-// the program, as in Linux's cma_ib_handler (cma.c): to its own disconnect, or until that has come
-// or is lost. A program that only polls sees then that it is over.
-static void on_disconnected(struct packet_cm *cm, struct rnic_conn *conn, instant_ns now)
+// Its peer's DREQ may overtake what was sent and acknowledged before, and a program may go on with
+// what it has received: so the queue pair is left to who has taken DISCONNECTED, as in Linux's
+// cma_ib_handler (cma.c). A program that only polls hears nothing else of the end than its receives.
+static void on_timewait_exit(struct rnic_conn *conn, instant_ns now)
 {
-    if (conn->qp != NULL && list_is_empty(&conn->left_link)) {
-        conn->ends_at = instant_after(now, overtaken_ns);
-        list_push_tail(&cm->left, &conn->left_link);
+    if (!conn->is_end_taken) {
+        packet_conn_end(conn, now);
     }
 }
 
@@ -191,42 +184,25 @@ static void on_event(struct packet_cm *cm, const struct ibcm_event *e, instant_n
     switch (e->type) {
     case IBCM_EVENT_CONNECT_REQUEST:
         on_request(cm, conn, e, now);
-        break;
+        return;
     case IBCM_EVENT_CONNECT_RESPONSE:
         on_response(cm, conn, e, now);
-        break;
+        return;
     case IBCM_EVENT_REJECTED:
     case IBCM_EVENT_UNREACHABLE:
-    case IBCM_EVENT_TIMEWAIT_EXIT:
         packet_conn_end(conn, now);
-        tell(conn, e);
         break;
     case IBCM_EVENT_DISCONNECTED:
-        on_disconnected(cm, conn, now);
-        conn->awaits_rtu = false;
-        tell(conn, e);
+        conn->is_left = true;
+        break;
+    case IBCM_EVENT_TIMEWAIT_EXIT:
+        on_timewait_exit(conn, now);
         break;
     default:
-        conn->awaits_rtu = false;
-        tell(conn, e);
+        break;
     }
-}
-
-// The one that ends first of those whose peer has left; NULL: there is none.
-static struct rnic_conn *first_left(const struct packet_cm *cm)
-{
-    const bool is_any = !list_is_empty(&cm->left);
-    return is_any ? LIST_ENTRY(cm->left.next, struct rnic_conn, left_link) : NULL;
-}
-
-void packet_conns_end_left(struct shard *shard, instant_ns now)
-{
-    const struct packet_cm *cm = &shard->packets.cm;
-    struct rnic_conn *conn;
-    while ((conn = first_left(cm)) != NULL && conn->ends_at <= now) {
-        list_remove(&conn->left_link);
-        packet_conn_end(conn, now);
-    }
+    conn->awaits_rtu = false;
+    tell(conn, e);
 }
 
 void packet_conns_settle(struct shard *shard, instant_ns now)
@@ -236,9 +212,7 @@ void packet_conns_settle(struct shard *shard, instant_ns now)
     while (ibcm_next_event(cm->ibcm, &e)) {
         on_event(cm, &e, now);
     }
-    const struct rnic_conn *left = first_left(cm);
-    const instant_ns ends_at = left != NULL ? left->ends_at : INSTANT_NEVER;
-    shard_note_deadline(shard, instant_min(ends_at, ibcm_next_deadline(cm->ibcm)));
+    shard_note_deadline(shard, ibcm_next_deadline(cm->ibcm));
 }
 
 void packet_conn_on_packet(struct rnic_conn *conn, const struct datagram_rx *rx, instant_ns now)

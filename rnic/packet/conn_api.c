@@ -208,6 +208,14 @@ int rnic_conn_disconnect(struct rnic_conn *conn)
     return leave(conn->rnic, error);
 }
 
+void rnic_conn_take_end(struct rnic_conn *conn)
+{
+    struct rnic *rnic = conn->rnic;
+    rnic_enter(rnic);
+    conn->is_end_taken = true;
+    rnic_leave(rnic, 0);
+}
+
 void rnic_conn_destroy(struct rnic_conn *conn)
 {
     struct rnic *rnic = conn->rnic;

@@ -416,6 +416,47 @@ static void test_a_queue_pair_is_flushed_by_its_own_programs_disconnect(void **s
     loopback_close(&l);
 }
 
+static void post_recv_of_nothing(struct rdma_cm_id *id)
+{
+    struct ibv_recv_wr wr = {.wr_id = 1}, *bad;
+    assert_int_equal(ibv_post_recv(id->qp, &wr, &bad), 0);
+}
+
+// As Linux leaves it (rdma-core's librdmacm moves it when it is told to disconnect).
+static void test_whose_program_has_taken_the_end_keeps_its_receives(void **state)
+{
+    struct loopback l;
+    struct ibv_wc wc;
+    loopback_open(&l);
+    post_recv_of_nothing(l.passive);
+    assert_int_equal(rdma_disconnect(l.active.id), 0);
+    event_take(l.listener.channel, RDMA_CM_EVENT_DISCONNECTED);
+    event_take(l.listener.channel, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+    assert_int_equal(told(l.passive).qp_state, IBV_QPS_RTS);
+    assert_int_equal(ibv_poll_cq(l.passive->recv_cq, 1, &wc), 0);
+    assert_int_equal(rdma_disconnect(l.passive), 0);
+    assert_int_equal(ibv_poll_cq(l.passive->recv_cq, 1, &wc), 1);
+    assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+    loopback_close(&l);
+}
+
+static void test_a_program_that_only_polls_finds_its_receives_flushed(void **state)
+{
+    struct loopback l;
+    struct ibv_wc wc;
+    int count = 0;
+    loopback_open(&l);
+    post_recv_of_nothing(l.passive);
+    assert_int_equal(rdma_disconnect(l.active.id), 0);
+    while (count == 0) {
+        count = ibv_poll_cq(l.passive->recv_cq, 1, &wc);
+    }
+    assert_int_equal(count, 1);
+    assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(told(l.passive).qp_state, IBV_QPS_ERR);
+    loopback_close(&l);
+}
+
 // As with TCP, whose 0.0.0.0 is this host to who connects there.
 static void test_who_asks_for_no_address_asks_this_host(void **state)
 {
@@ -471,6 +512,8 @@ int main(void)
         cmocka_unit_test(test_nothing_is_told_where_there_is_no_peer),
         cmocka_unit_test(test_a_query_tells_what_the_connection_has_set),
         cmocka_unit_test(test_a_queue_pair_is_flushed_by_its_own_programs_disconnect),
+        cmocka_unit_test(test_whose_program_has_taken_the_end_keeps_its_receives),
+        cmocka_unit_test(test_a_program_that_only_polls_finds_its_receives_flushed),
         cmocka_unit_test(test_who_asks_for_no_address_asks_this_host),
         cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
     };
