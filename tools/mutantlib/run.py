@@ -80,12 +80,13 @@ def words_of(name):
 def confinement():
     """What keeps a mutant's kill(-1), its orphans and its sockets to itself: namespaces, in which
     process ids are small, so that two tests would name their control sockets alike if they shared
-    the network or /run. None: no such."""
+    the network or /run. They end with whoever made them, however that ends. None: no such."""
+    apart_from = ['setpriv', '--pdeathsig', 'KILL', 'unshare']
     pids = ['--pid', '--fork', '--kill-child', '--mount-proc']
     apart = ('ip link set lo up && mount -t tmpfs none /run && '
              f'echo "$MUTANT" >{OF_NAMESPACE} && exec "$@"')
-    for tried in (['unshare', '--net', *pids, 'sh', '-c', apart, 'sh'], ['unshare', *pids],
-                  ['unshare', '--user', '--map-current-user', *pids]):
+    for tried in ([*apart_from, '--net', *pids, 'sh', '-c', apart, 'sh'], [*apart_from, *pids],
+                  [*apart_from, '--user', '--map-current-user', *pids]):
         try:
             if subprocess.run([*tried, 'true'], capture_output=True).returncode == 0:
                 return tried
