@@ -8,8 +8,9 @@
 // processors two look on, and the third, who has the work, is to have a processor at once. To go
 // around so costs a tenth of a wake-up. A stranger who wants the processor keeps it for a whole
 // slice, which is far worse than to sleep: who sleeps has it back as soon as there is something to
-// do. So when giving way took as long as that, the processor is kept for the next thousand times,
-// and left at the first interruption.
+// do. So when giving way took as long as that, the processor is kept for some times, and left at
+// the first interruption. Who came by is not there the next time, so it is a few times behind the
+// first stranger, and twice as many behind each that is met before all has been calm for a while.
 #pragma once
 
 #include <stdbool.h>
@@ -27,13 +28,17 @@ enum {
     LOOKOUT_LOSS = 4,                     // so many times that paid make up for one that did not
     LOOKOUT_DOUBT_MAX = 4 * LOOKOUT_LOSS, // then it is tried
     LOOKOUT_SLEEPS = 64,                  // ... before every 64th sleep
-    LOOKOUT_KEPT = 1024,                  // the so many-th behind a stranger's turn gives way again
+    LOOKOUT_KEPT_MIN = 16,                // the so many-th behind a stranger's turn gives way again
+    LOOKOUT_KEPT_MAX = 1024,              // ... where strangers are always there
+    LOOKOUT_CALM = 1024,                  // so many that gave way and met none forget them
 };
 
 struct lookout {
     unsigned doubt;       // LOOKOUT_LOSS for each loss, less what has paid since
     unsigned sleep_count; // since that was too much
     unsigned kept;        // this one does not give way, nor do so many less one behind it
+    unsigned kept_len;    // so many since the last stranger; 0: forgotten
+    unsigned calm;        // so many have given way since
     // Of the one under way:
     uint64_t count; // of what had come when it began
     bool is_on;
@@ -46,10 +51,19 @@ static inline bool lookout_is_worth_it(struct lookout *l)
     return l->doubt < LOOKOUT_DOUBT_MAX || ++l->sleep_count % LOOKOUT_SLEEPS == 0;
 }
 
+static inline void lookout_doubt(struct lookout *l, unsigned more)
+{
+    unsigned doubt = l->doubt + more;
+    l->doubt = doubt < LOOKOUT_DOUBT_MAX ? doubt : LOOKOUT_DOUBT_MAX;
+}
+
 static inline void lookout_note(struct lookout *l, bool has_paid)
 {
-    unsigned doubt = has_paid ? l->doubt - (l->doubt > 0) : l->doubt + LOOKOUT_LOSS;
-    l->doubt = doubt < LOOKOUT_DOUBT_MAX ? doubt : LOOKOUT_DOUBT_MAX;
+    if (has_paid) {
+        l->doubt -= l->doubt > 0;
+    } else {
+        lookout_doubt(l, LOOKOUT_LOSS);
+    }
 }
 
 static inline bool lookout_gives_way(const struct lookout *l)
@@ -57,11 +71,21 @@ static inline bool lookout_gives_way(const struct lookout *l)
     return l->kept == 0;
 }
 
+// One of those that do not give way is over; or all has been calm for one more.
+static inline void lookout_forget(struct lookout *l)
+{
+    if (l->kept > 0) {
+        l->kept--;
+    } else if (l->is_on && l->kept_len > 0 && ++l->calm == LOOKOUT_CALM) {
+        l->kept_len = 0;
+    }
+}
+
 // Before a sleep. Whether it is on says lookout_lasts.
 static inline void lookout_begin(struct lookout *l, instant_ns now)
 {
     l->is_on = lookout_is_worth_it(l);
-    l->kept -= l->kept > 0;
+    lookout_forget(l);
     l->begun_ns = now;
 }
 
@@ -101,14 +125,25 @@ static inline bool lookout_is_to_give_way(const struct lookout *l, instant_ns no
     return lookout_gives_way(l) && now >= instant_after(l->begun_ns, LOOKOUT_OWN_NS);
 }
 
-// So long passed between two looks. False: somebody else wants the processor, and it is over.
+static inline void lookout_note_stranger(struct lookout *l)
+{
+    unsigned len = 2 * l->kept_len;
+    len = len < LOOKOUT_KEPT_MIN ? LOOKOUT_KEPT_MIN : len;
+    l->kept = l->kept_len = len < LOOKOUT_KEPT_MAX ? len : LOOKOUT_KEPT_MAX;
+    l->calm = 0;
+}
+
+// So long passed between two looks. False: somebody else wants the processor, and it is over. One
+// who came by is a loss, two are two, and then it is not worth it.
 static inline bool lookout_note_gap(struct lookout *l, duration_ns gap)
 {
     bool is_strangers = gap >= LOOKOUT_TURN_NS;
+    if (is_strangers) {
+        lookout_note_stranger(l);
+    }
     if (is_strangers || (!lookout_gives_way(l) && gap >= LOOKOUT_GAP_NS)) {
         l->is_on = false;
-        l->doubt = LOOKOUT_DOUBT_MAX;
-        l->kept = is_strangers ? LOOKOUT_KEPT : l->kept;
+        lookout_doubt(l, l->kept_len / LOOKOUT_KEPT_MIN * LOOKOUT_LOSS);
     }
     return l->is_on;
 }

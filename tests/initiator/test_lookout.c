@@ -118,22 +118,41 @@ static void who_only_polls_is_not_kept(void **state)
     assert_int_equal(waits, 1);
 }
 
-static void who_loses_the_processor_to_a_stranger_sleeps_at_once_for_long(void **state)
+static void lose_the_processor(void)
 {
     step = LOOKOUT_TURN_NS;
     command_sent();
     assert_int_equal(weft_nvme_wait(&nvme, 0), 0);
     step = NS_PER_US;
     passes = waits = 0;
-    for (unsigned i = 1; i < LOOKOUT_KEPT; i++) {
+}
+
+// How many commands in a row were not looked for: who is armed asks the RNIC once.
+static unsigned commands_asleep(void)
+{
+    for (unsigned count = 0;; count++) {
+        unsigned before = passes;
         command_sent();
         assert_int_equal(weft_nvme_wait(&nvme, 0), 0);
+        if (passes > before + 1) {
+            return count;
+        }
     }
-    assert_int_equal(waits, LOOKOUT_KEPT - 1);
-    assert_int_equal(passes, LOOKOUT_KEPT - 1); // who is armed asks the RNIC once
-    command_sent();
-    assert_int_equal(weft_nvme_wait(&nvme, 0), 0);
-    assert_true(passes > LOOKOUT_KEPT); // it is tried again
+}
+
+static void who_loses_the_processor_to_a_stranger_sleeps_at_once_for_a_while(void **state)
+{
+    lose_the_processor();
+    assert_int_equal(commands_asleep(), LOOKOUT_KEPT_MIN - 1);
+    assert_int_equal(waits, LOOKOUT_KEPT_MIN);
+}
+
+static void who_loses_it_again_sleeps_for_longer(void **state)
+{
+    lose_the_processor();
+    commands_asleep();
+    lose_the_processor();
+    assert_in_range(commands_asleep(), 2 * LOOKOUT_KEPT_MIN - 1, LOOKOUT_KEPT_MAX);
 }
 
 int main(void)
@@ -144,7 +163,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_only_polls_is_not_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
-            who_loses_the_processor_to_a_stranger_sleeps_at_once_for_long, set_up, tear_down),
+            who_loses_the_processor_to_a_stranger_sleeps_at_once_for_a_while, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_loses_it_again_sleeps_for_longer, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,11 +165,17 @@ static void who_asks_again_late_is_seldom_looked_for(void **state)
     assert_true(stage.looked_on < tries * LOOKOUT_NS + REQUESTS * 10 * NS_PER_US);
 }
 
-// A stranger had it for a whole turn, and has it half of the time.
-static void who_has_no_processor_to_itself_sleeps(void **state)
+// A stranger had it for a whole turn, and then has it half of the time.
+static void who_has_no_processor_to_itself_sleeps_until_it_is_tried_again(void **state)
 {
     run(SOON_US * NS_PER_US, LOOKOUT_GAP_NS, LOOKOUT_TURN_NS);
-    assert_true(stage.slept >= REQUESTS - 2 - REQUESTS / LOOKOUT_SLEEPS);
+    assert_in_range(stage.slept, LOOKOUT_SLEEPS - 1, LOOKOUT_SLEEPS + LOOKOUT_KEPT_MIN);
+}
+
+static void a_turn_of_a_stranger_does_not_keep_it_asleep(void **state)
+{
+    run(SOON_US * NS_PER_US, NS_PER_US, LOOKOUT_TURN_NS);
+    assert_true(stage.slept <= 2); // before the first request, and behind that turn
 }
 
 int main(void)
@@ -179,7 +185,8 @@ int main(void)
         cmocka_unit_test(the_host_of_the_same_loop_is_not_rung),
         cmocka_unit_test(who_asks_again_soon_finds_it_awake),
         cmocka_unit_test(who_asks_again_late_is_seldom_looked_for),
-        cmocka_unit_test(who_has_no_processor_to_itself_sleeps),
+        cmocka_unit_test(who_has_no_processor_to_itself_sleeps_until_it_is_tried_again),
+        cmocka_unit_test(a_turn_of_a_stranger_does_not_keep_it_asleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
