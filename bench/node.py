@@ -5,8 +5,9 @@ attach beside the node's own NBD; and what the RTA's process costs. All of them 
 cache alike, which has the file all the time. What a write of 4 KiB costs depends on how the file
 was written (docs/storage-node.md), so they are measured on one written by pages, too. What a
 request costs in system calls and context switches, of all the processes of a server (of weft
-attach: its target's too), perf counts; of the calls also how many are left without those by which
-who looks on gives the processor away (base/lookout.h), which do nothing where nobody wants it.
+attach: its target's too; of the initiator: its target's alone), perf counts; of the calls also how
+many are left without those by which who looks on gives the processor away (base/lookout.h), which
+do nothing where nobody wants it.
 """
 
 import contextlib
@@ -192,20 +193,36 @@ def counted_by_perf(pids):
             ','.join(map(str, pids))]
 
 
-def kernel_work(make, rw, depth):
-    """{bench: how many a request}: of all that serves one client."""
-    context, engine = make()
-    with context as pids, tempfile.NamedTemporaryFile('r') as said:
-        fio(engine, rw, '4k', depth)
+def counted(pids, ask):
+    """{bench: how many a request}: of these processes and all that they have started, while `ask`
+    asks, which gives the requests."""
+    with tempfile.NamedTemporaryFile('r') as said:
         serving = itertools.chain.from_iterable(map(family, pids))
         perf = subprocess.Popen([*counted_by_perf(serving), '-o', said.name])
         time.sleep(0.2)  # it attaches
-        requests = fio_job(engine, rw, '4k', depth)['total_ios']
+        requests = ask()
         perf.send_signal(signal.SIGINT)
         perf.wait(20)
         fields = (line.split(',') for line in said if ',' in line)
         counts = {field[2]: int(field[0]) for field in fields}
     return {bench: count(counts) / requests for bench, count in KERNEL_WORKS.items()}
+
+
+def kernel_work(make, rw, depth):
+    """Of all that serves one client."""
+    context, engine = make()
+    with context as pids:
+        fio(engine, rw, '4k', depth)
+        return counted(pids, lambda: fio_job(engine, rw, '4k', depth)['total_ios'])
+
+
+def target_work(path, rw, depth):
+    """Of the target that serves an initiator over RDMA."""
+    with target(path) as (uri, pid):
+        seconds = MILLISECONDS / 1000
+        ask = lambda: results.measured('bench-nvme', uri, rw, 4096, depth, seconds)
+        ask()
+        return counted([pid], lambda: ask()['requests_per_s'] * seconds)
 
 
 def perf_counts():
@@ -227,11 +244,13 @@ def kernel_works(place, path):
     for rw, depth in ((rw, depth) for rw in ('randread', 'randwrite') for depth in (1, 32)):
         if not any(results.is_wanted(bench, f'{rw} depth={depth}') for bench in KERNEL_WORKS):
             continue
-        found = results.alternating(PAIRS, {name: (lambda make=make: kernel_work(make, rw, depth))
-                                            for name, make in servers.items()})
+        measures = {name: (lambda make=make: kernel_work(make, rw, depth))
+                    for name, make in servers.items()}
+        measures['target of an initiator'] = lambda: target_work(path, rw, depth)
+        found = results.alternating(PAIRS, measures)
         for bench in KERNEL_WORKS:
-            theirs, *ours = (results.column(found[name], bench) for name in servers)
-            for name, column in zip(list(servers)[1:], ours):
+            theirs, *ours = (results.column(found[name], bench) for name in measures)
+            for name, column in zip(list(measures)[1:], ours):
                 results.compare(bench, f'{rw} depth={depth} {name}', 'a request', column,
                                 'nbdkit file', theirs, less_is_better=True)
 
