@@ -20,8 +20,17 @@ static const struct rc_out *find(const struct rc_requester *q, uint64_t mark)
     return i < q->count ? rc_out_at(q, i) : NULL;
 }
 
-// Its place in the answer says how long it is and how it is called. Where a run of packets began
-// again only the peer knows: its first may be called so, and the last of a weft end's.
+// First, or Only, at the beginning, and behind it where the peer may have been asked anew; of a
+// weft end each missing run was.
+static bool begins_right(const struct rc *rc, const struct rc_out *o, const struct roce_packet *p,
+                         uint64_t mark)
+{
+    bool may_begin = mark < rc->req.inside_mark || rc->greeting.is_known;
+    return p->facts->begins ? mark == o->first || may_begin : mark > o->first;
+}
+
+// Its place in the answer says how long it is and how it is called, but for the last of a weft
+// end's run.
 bool rc_is_read_packet(const struct rc *rc, const struct rc_out *o, const struct roce_packet *p,
                        uint64_t mark)
 {
@@ -31,7 +40,7 @@ bool rc_is_read_packet(const struct rc *rc, const struct rc_out *o, const struct
     uint64_t left = o->context->length - (mark - o->first) * rc_pmtu(rc);
     bool is_last = mark + 1 == o->end;
     bool ends_right = p->facts->ends == is_last || (p->facts->ends && rc->greeting.is_known);
-    return p->facts->kind == ROCE_KIND_READ && ends_right &&
+    return p->facts->kind == ROCE_KIND_READ && begins_right(rc, o, p, mark) && ends_right &&
            p->payload.len == (is_last ? left : rc_pmtu(rc));
 }
 

@@ -149,6 +149,7 @@ struct rc_requester {
     uint64_t next_mark;    // of what begins next
     uint64_t asked_mark;   // the last packet that asked for an acknowledgement is before
     uint64_t told_mark;    // gone back to it already, for what the peer said
+    uint64_t inside_mark;  // Reads have been asked for again from inside, before it
     uint64_t refused_mark; // the peer refuses this for good, and still answers what is before
     uint8_t refused_code;  // ... with this code
     instant_ns retry_at;   // nothing may come for so long

@@ -75,6 +75,7 @@ static void fill_atomic(const struct rc_out *o, struct roce_packet *p)
 static enum rc_put put_request(struct rc *rc, const struct datagram_sink *sink,
                                const struct rc_out *o, uint64_t mark, uint64_t end)
 {
+    struct rc_requester *q = &rc->req;
     struct roce_packet p = {
         .bth = {.ack_req = true, .psn = (uint32_t)mark & PSN_MASK},
     };
@@ -82,6 +83,7 @@ static enum rc_put put_request(struct rc *rc, const struct datagram_sink *sink,
         fill_atomic(o, &p);
     } else {
         fill_read(rc, o, mark, end, &p);
+        q->inside_mark = mark > o->first && q->inside_mark < o->end ? o->end : q->inside_mark;
     }
     return rc_packet_put(rc, sink, &p, NULL, 0, 0) ? RC_PUT_DONE : RC_PUT_NO_ROOM;
 }

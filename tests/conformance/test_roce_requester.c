@@ -456,7 +456,7 @@ static void an_answer_that_does_not_fit_ends_the_connection(void **state)
     } cases[] = {
         {READ_RESPONSE_FIRST, PMTU - 4}, {READ_RESPONSE_FIRST, PMTU + 4},
         {READ_RESPONSE_LAST, PMTU},      {READ_RESPONSE_ONLY, PMTU},
-        {READ_RESPONSE_ONLY, PMTU + 1},
+        {READ_RESPONSE_ONLY, PMTU + 1},  {READ_RESPONSE_MIDDLE, PMTU},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct pair p;
@@ -468,6 +468,21 @@ static void an_answer_that_does_not_fit_ends_the_connection(void **state)
         assert_int_equal(pair_state(&p), IBV_QPS_ERR);
         pair_close(&p);
     }
+}
+
+// 9.7.6.1: First is where the peer was asked to begin.
+static void an_answer_that_begins_twice_ends_the_connection(void **state)
+{
+    static const uint8_t octets[3 * PMTU];
+    struct pair p;
+    pair_open(&p);
+    post(&p, IBV_WR_RDMA_READ, 0, sizeof octets, 0x1000);
+    hear_request(&p, &in, READ_REQUEST, 0);
+    say_read_packet(&p, READ_RESPONSE_FIRST, 0, octets, PMTU);
+    say_read_packet(&p, READ_RESPONSE_FIRST, 1, octets, PMTU);
+    expect_status(IBV_WC_BAD_RESP_ERR);
+    assert_int_equal(pair_state(&p), IBV_QPS_ERR);
+    pair_close(&p);
 }
 
 static void an_answer_of_another_kind_ends_the_connection(void **state)
@@ -572,6 +587,7 @@ int main(void)
         cmocka_unit_test(an_acknowledgement_does_not_stand_for_an_answer),
         cmocka_unit_test(an_answer_acknowledges_what_is_before_it),
         cmocka_unit_test(an_answer_that_does_not_fit_ends_the_connection),
+        cmocka_unit_test(an_answer_that_begins_twice_ends_the_connection),
         cmocka_unit_test(an_answer_of_another_kind_ends_the_connection),
         cmocka_unit_test(answers_that_nobody_waits_for_are_dropped),
         cmocka_unit_test(a_requester_keeps_to_its_credits),
