@@ -35,6 +35,16 @@ static bool serve(struct shard *shard, instant_ns now)
     return count > 0;
 }
 
+// Of a program's look: what it has posted leaves first, so that what comes meanwhile is found in
+// the same look, and none is in vain.
+static bool serve_busy(struct shard *shard, instant_ns now)
+{
+    if (!list_is_empty(&shard->due)) {
+        packet_settle(shard, now);
+    }
+    return serve(shard, now);
+}
+
 void packet_take_in(struct shard *shard, instant_ns now)
 {
     for (unsigned i = 0; i < PACKET_LOOKS_MAX && serve(shard, now); i++) {
@@ -113,7 +123,7 @@ const struct carrier_ops packet_carrier = {
     .link = &packet_carrier_link,
     .create_qp = packet_create_qp,
     .serve = serve,
-    .serve_busy = serve,
+    .serve_busy = serve_busy,
     .run = run,
     .settle = packet_settle,
     .expire = expire,

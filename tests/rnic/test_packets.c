@@ -132,6 +132,24 @@ static void a_completion_queue_is_not_made_too_small_for_what_is_posted(void **s
     world_close();
 }
 
+// As above. What comes while that is made ready and sent is found by the same look.
+static void what_is_posted_leaves_before_a_look_takes_what_has_come(void **state)
+{
+    struct cqe cqes[2];
+    world_open_pair(RNIC_QP_UD, &clean);
+    struct shard *shard = &w.devices[0].rnic->shard;
+    world_post_recv(0, 0, GRH_LEN + MTU);
+    post_datagram(1, w.qps[0]->qp_num, 0, 100);
+    assert_true(datagram_net_advance(w.net));
+    shard_lock(shard);
+    post_datagram(0, w.qps[1]->qp_num, 0, 100);
+    shard_let_go(shard);
+    assert_int_equal(rnic_cq_poll(w.devices[0].cq, cqes, 2), 2);
+    assert_int_equal(cqes[0].opcode, WC_SEND);
+    assert_int_equal(cqes[1].opcode, WC_RECV);
+    world_close();
+}
+
 static void a_datagram_to_a_number_that_nobody_has_is_counted(void **state)
 {
     world_open_pair(RNIC_QP_UD, &clean);
@@ -665,6 +683,7 @@ int main(void)
         cmocka_unit_test(who_spins_polls_on_by_what_it_finds_until_it_has_moved_nothing_for_long),
         cmocka_unit_test(who_only_finds_something_does_not_spin),
         cmocka_unit_test(a_completion_queue_is_not_made_too_small_for_what_is_posted),
+        cmocka_unit_test(what_is_posted_leaves_before_a_look_takes_what_has_come),
         cmocka_unit_test(a_datagram_to_a_number_that_nobody_has_is_counted),
         cmocka_unit_test(a_packet_shorter_than_its_first_header_is_counted_and_dropped),
         cmocka_unit_test(numbers_are_those_that_the_link_has),
