@@ -212,6 +212,18 @@ int weft_nvme_identify(struct weft_nvme *nvme, uint32_t nsid, struct weft_nvme_n
     return initiator_tell(ret_why, &why, namespace_identify(nvme, nsid, ret, &why));
 }
 
+int weft_nvme_vendor_data(struct weft_nvme *nvme, uint32_t nsid, uint8_t *ret, size_t len,
+                          char *ret_why)
+{
+    struct why why = {""};
+    int error = identify(nvme, NVME_CNS_NAMESPACE, nsid, "Identify Namespace", &why);
+    if (error == 0) {
+        const uint8_t *said = nvme->admin_data + NVME_NS_OFF_VENDOR;
+        memcpy(ret, said, len < WEFT_NVME_VENDOR_MAX ? len : WEFT_NVME_VENDOR_MAX);
+    }
+    return initiator_tell(ret_why, &why, error);
+}
+
 /* ---- discovery ------------------------------------------------------------------------------- */
 
 // Octets [at, at + len) of the discovery log, into admin_data.

@@ -46,6 +46,7 @@ enum weft_nvme_limits {
     WEFT_NVME_QUEUE_MAX = 16,   // I/O queues of a controller
     WEFT_NVME_PIECE_MAX = 256,  // elements of an I/O's memory
     WEFT_NVME_LENT_MAX = 64,    // ranges lent with weft_nvme_lend
+    WEFT_NVME_VENDOR_MAX = 3712,
 };
 
 #define WEFT_NVME_PORT          "4420"
@@ -164,6 +165,12 @@ int weft_nvme_namespaces(struct weft_nvme *nvme, uint32_t *ret_nsids, size_t cou
 // that has been asked for.
 int weft_nvme_identify(struct weft_nvme *nvme, uint32_t nsid, struct weft_nvme_namespace *ret,
                        char *ret_why);
+
+// What the vendor of the target says of a namespace beyond the specification: the first `len`
+// octets of that part of Identify Namespace, WEFT_NVME_VENDOR_MAX at most, zeroes where it says
+// nothing. Blocks.
+int weft_nvme_vendor_data(struct weft_nvme *nvme, uint32_t nsid, uint8_t *ret, size_t len,
+                          char *ret_why);
 
 /* ---- I/O ------------------------------------------------------------------------------------- */
 

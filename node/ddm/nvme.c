@@ -301,6 +301,7 @@ static int nvme_probe(struct ddm *ddm, struct volume_profile *ret)
         .transfer_max = info->transfer_max_len,
         .range_max = facts->range_max,
         .depth = info->depth,
+        .lineage = facts->lineage,
     };
     snprintf(ret->driver, sizeof ret->driver, "%s", nvme->ddm.driver->name);
     snprintf(ret->model, sizeof ret->model, "%s", info->model);

@@ -61,6 +61,14 @@ static uint64_t range_max_of(const struct weft_nvme *controller, uint32_t nsid)
     return trim < zeroes ? trim : zeroes;
 }
 
+// Of another node's volume, what that one is made of.
+static void lineage_find(struct weft_nvme *controller, uint32_t nsid, struct volume_lineage *ret)
+{
+    uint8_t said[VOLUME_LINEAGE_LEN] = {0};
+    weft_nvme_vendor_data(controller, nsid, said, sizeof said, NULL);
+    volume_lineage_parse(said, sizeof said, ret);
+}
+
 // Its own fields alone: others are at work beside the thread.
 static int meet(struct nvme_path *path)
 {
@@ -79,6 +87,7 @@ static int meet(struct nvme_path *path)
         return error;
     }
     weft_nvme_info(controller, &path->facts.info);
+    lineage_find(controller, path->facts.ns.nsid, &path->facts.lineage);
     path->facts.range_max = range_max_of(controller, path->facts.ns.nsid);
     path->controller = controller;
     return 0;

@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "base/why.h"
 #include "node/ddm/nvme_way.h"
+#include "node/interface/volume.h"
 
 enum nvme_path_state { NVME_PATH_DOWN, NVME_PATH_MEETING, NVME_PATH_UP, NVME_PATH_STATE_COUNT };
 
@@ -27,7 +28,8 @@ enum nvme_path_state { NVME_PATH_DOWN, NVME_PATH_MEETING, NVME_PATH_UP, NVME_PAT
 struct nvme_path_facts {
     struct weft_nvme_info info;
     struct weft_nvme_namespace ns;
-    uint64_t range_max; // octets that trim and write zeroes can both name
+    struct volume_lineage lineage; // empty: it tells none
+    uint64_t range_max;            // octets that trim and write zeroes can both name
 };
 
 struct nvme_path {

@@ -163,7 +163,8 @@ int scsi_probe(struct ddm *ddm, struct volume_profile *ret)
                                    .preferred = preferred_of(scsi),
                                    .transfer_max = scsi->transfer_max,
                                    .range_max = range_limit(scsi),
-                                   .depth = scsi->transport->kind->depth};
+                                   .depth = scsi->transport->kind->depth,
+                                   .lineage = facts->lineage};
     snprintf(ret->driver, sizeof ret->driver, "%s", ddm->driver->name);
     snprintf(ret->model, sizeof ret->model, "%s %s", facts->inquiry.vendor, facts->inquiry.product);
     if (facts->name[0] != '\0') {

@@ -15,6 +15,7 @@ enum {
     ASK_TRIES = 20,
     ASK_AGAIN_NS = 20000000,
     ANSWER_MAX = 512,
+    PAGE_HEADER_LEN = 4,
     CAPACITY_LEN = 32,
     MODE_LEN = 64
 };
@@ -166,6 +167,12 @@ static uint32_t page_read(struct scsi_transport *transport, uint8_t page, uint8_
     return scsi_ask(transport, cdb, data, ANSWER_MAX, &len, &why) == 0 ? len : 0;
 }
 
+void scsi_lineage_take(const uint8_t *page, uint32_t len, struct volume_lineage *ret)
+{
+    bool is_there = len > PAGE_HEADER_LEN;
+    volume_lineage_parse(page + PAGE_HEADER_LEN, is_there ? len - PAGE_HEADER_LEN : 0, ret);
+}
+
 static void pages_find(struct scsi_transport *transport, struct scsi_facts *ret)
 {
     uint8_t pages[ANSWER_MAX], data[ANSWER_MAX];
@@ -186,6 +193,10 @@ static void pages_find(struct scsi_transport *transport, struct scsi_facts *ret)
     if (scsi_pages_have(pages, count, SCSI_LOGICAL_BLOCK_PROVISIONING)) {
         uint32_t len = page_read(transport, SCSI_LOGICAL_BLOCK_PROVISIONING, data);
         scsi_provisioning_parse(data, len, &ret->provisioning);
+    }
+    if (scsi_pages_have(pages, count, SCSI_VOLUME_LINEAGE)) {
+        uint32_t len = page_read(transport, SCSI_VOLUME_LINEAGE, data);
+        scsi_lineage_take(data, len, &ret->lineage);
     }
 }
 

@@ -36,9 +36,10 @@ void asking_end(const struct asking *asking, int error, const char *why)
     report_send(asking->channel, &message);
 }
 
-void asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number)
+void asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number,
+                 const struct volume_lineage *lineage)
 {
-    struct report message = {.kind = REPORT_UNIT, .number = number};
+    struct report message = {.kind = REPORT_UNIT, .number = number, .lineage = *lineage};
     bool is_short =
         snprintf(message.where, sizeof message.where, "%s", where) < (int)sizeof message.where &&
         snprintf(message.target, sizeof message.target, "%s", target) < (int)sizeof message.target;

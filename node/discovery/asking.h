@@ -6,6 +6,7 @@
 
 #include "base/time.h"
 #include "node/discovery/remote_uri.h"
+#include "node/interface/volume.h"
 
 struct asking {
     const struct remote_uri *uri;
@@ -22,8 +23,10 @@ bool asking_is_full(const struct asking *asking);
 bool asking_wants(const struct asking *asking, const char *target);
 
 void asking_begin(const struct asking *asking);
-// A unit of a target, at `where` (empty: where it was asked). It is left out if it is one too many.
-void asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number);
+// A unit of a target, at `where` (empty: where it was asked), with what it tells of what it is made
+// of. It is left out if it is one too many.
+void asking_unit(struct asking *asking, const char *where, const char *target, uint32_t number,
+                 const struct volume_lineage *lineage);
 // A target that could not be asked, and why: what it had last stands.
 void asking_keep(const struct asking *asking, const char *target, const char *why);
 // All has been reported; or it was in vain, with the reason.

@@ -11,10 +11,13 @@
 #include <sys/random.h>
 
 #include "node/ddm/network.h"
+#include "node/ddm/scsi_facts.h"
 #include "node/ddm/scsi_session.h"
 #include "node/discovery/asker.h"
 #include "node/discovery/asking.h"
 #include "node/discovery/remote_uri.h"
+#include "node/format/scsi.h"
+#include "node/interface/volume.h"
 #include "text/percent.h"
 
 enum {
@@ -22,6 +25,7 @@ enum {
     CONNECT_TRIES = 2, // SYNs behind the first: seven seconds
     INQUIRY_LEN = 64,
     REPORT_LUNS_LEN = 16 << 10,
+    LINEAGE_PAGE_LEN = 4 + VOLUME_LINEAGE_LEN,
     UNIT_PER_TARGET_MAX = 1024,
 };
 
@@ -135,6 +139,20 @@ static bool is_disk(struct iscsi_context *context, int lun)
     return result;
 }
 
+// What another node's volume is made of; nobody else has this page.
+static void lineage_find(struct iscsi_context *context, int lun, struct volume_lineage *ret)
+{
+    struct scsi_task *task =
+        iscsi_inquiry_sync(context, lun, 1, SCSI_VOLUME_LINEAGE, LINEAGE_PAGE_LEN);
+    *ret = (struct volume_lineage){0};
+    if (task != NULL && task->status == SCSI_STATUS_GOOD) {
+        scsi_lineage_take(task->datain.data, (uint32_t)task->datain.size, ret);
+    }
+    if (task != NULL) {
+        scsi_free_scsi_task(task);
+    }
+}
+
 // 0, when it is full too; or a negative errno with the reason.
 static int units_read(struct asking *asking, struct iscsi_context *context, const char *where,
                       const char *target, struct why *ret_why)
@@ -144,12 +162,14 @@ static int units_read(struct asking *asking, struct iscsi_context *context, cons
         task != NULL && task->status == SCSI_STATUS_GOOD ? scsi_datain_unmarshall(task) : NULL;
     int result = list == NULL ? say_lost(context, "it does not tell its units", ret_why) : 0;
     uint32_t count = list != NULL ? list->num : 0;
+    struct volume_lineage lineage;
     for (uint32_t i = 0;
          i < count && i < UNIT_PER_TARGET_MAX && result == 0 && !asking_is_full(asking); i++) {
         if (!asking_has_time(asking)) {
             result = say_lost(context, "it answers too slowly", ret_why);
         } else if (is_disk(context, list->luns[i])) {
-            asking_unit(asking, where, target, list->luns[i]);
+            lineage_find(context, list->luns[i], &lineage);
+            asking_unit(asking, where, target, list->luns[i], &lineage);
         }
     }
     if (task != NULL) {

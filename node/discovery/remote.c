@@ -175,7 +175,8 @@ static void unit_take(struct remote *remote, const struct unit *unit)
 static void on_unit(struct remote *remote, const struct report *report)
 {
     struct unit unit = {.number = report->number};
-    if (is_own(remote, report->target)) {
+    if (is_own(remote, report->target) ||
+        remote->host->is_of_own(remote->host->ctx, &report->lineage)) {
         remote->own_coming++;
         return;
     }

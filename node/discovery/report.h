@@ -8,6 +8,7 @@
 #include "base/why.h"
 #include "node/discovery/remote_uri.h"
 #include "node/interface/uma_rta.h"
+#include "node/interface/volume.h"
 
 enum order_kind {
     ORDER_ASK = 1,  // from now on: the source of this URI
@@ -34,6 +35,7 @@ struct report {
     uint32_t number;
     char where[REMOTE_HOST_MAX]; // empty: where it was asked
     char target[REMOTE_TARGET_MAX];
+    struct volume_lineage lineage; // REPORT_UNIT: empty where nothing is told of it
     char text[WHY_MAX];
 };
 

@@ -13,6 +13,7 @@
 #include "node/discovery/asker.h"
 #include "node/discovery/asking.h"
 #include "node/discovery/remote_uri.h"
+#include "node/interface/volume.h"
 #include "text/endpoint.h"
 
 enum {
@@ -80,15 +81,27 @@ static void address_of(const struct service *service, const struct weft_nvme_ent
     snprintf(ret->nqn, sizeof ret->nqn, "%s", entry->nqn);
 }
 
-static void namespaces_tell(struct service *service, struct asking *asking,
+static void lineage_find(struct weft_nvme *nvme, const struct asking *asking, uint32_t nsid,
+                         struct volume_lineage *ret)
+{
+    uint8_t said[VOLUME_LINEAGE_LEN] = {0};
+    if (asking_has_time(asking)) {
+        weft_nvme_vendor_data(nvme, nsid, said, sizeof said, NULL);
+    }
+    volume_lineage_parse(said, sizeof said, ret);
+}
+
+static void namespaces_tell(struct service *service, struct asking *asking, struct weft_nvme *nvme,
                             const struct weft_nvme_address *address, int count)
 {
+    struct volume_lineage lineage;
     char where[REMOTE_HOST_MAX];
     bool is_there = strcmp(address->host, service->address.host) == 0 &&
                     strcmp(address->port, service->address.port) == 0;
     text_endpoint_format(address->host, address->port, where, sizeof where);
     for (int i = 0; i < count && !asking_is_full(asking); i++) {
-        asking_unit(asking, is_there ? "" : where, address->nqn, service->nsids[i]);
+        lineage_find(nvme, asking, service->nsids[i], &lineage);
+        asking_unit(asking, is_there ? "" : where, address->nqn, service->nsids[i], &lineage);
     }
 }
 
@@ -103,12 +116,12 @@ static void subsystem_read(struct service *service, struct asking *asking,
     int result = asking_has_time(asking) ? weft_nvme_connect(&attr, &nvme, why.text) : -ETIMEDOUT;
     int count =
         result == 0 ? weft_nvme_namespaces(nvme, service->nsids, NAMESPACE_MAX, why.text) : result;
-    weft_nvme_disconnect(nvme);
     if (count < 0) {
         asking_keep(asking, entry->nqn, why.text);
     } else {
-        namespaces_tell(service, asking, &address, count);
+        namespaces_tell(service, asking, nvme, &address, count);
     }
+    weft_nvme_disconnect(nvme);
 }
 
 // Another way to a subsystem that was asked before is none of another volume.

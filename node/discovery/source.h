@@ -30,6 +30,8 @@ struct source_host {
     void (*say)(void *ctx, const char *line);
     // Is the target of this name (an IQN or NQN) one that he serves himself?
     bool (*is_own)(void *ctx, const char *target);
+    // Is a volume of this lineage made of one that he serves?
+    bool (*is_of_own)(void *ctx, const struct volume_lineage *lineage);
     struct folders *folders; // what sources that are folders share; NULL: none is watched yet
 };
 

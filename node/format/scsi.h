@@ -167,6 +167,7 @@ enum scsi_vital_page {
     SCSI_MODE_PAGE_POLICY = 0x87,
     SCSI_BLOCK_LIMITS = 0xb0,
     SCSI_LOGICAL_BLOCK_PROVISIONING = 0xb2,
+    SCSI_VOLUME_LINEAGE = 0xc0, // the vendor's, which is weft: node/interface/volume.h
 };
 
 enum scsi_text { SCSI_VENDOR_MAX = 9, SCSI_PRODUCT_MAX = 17, SCSI_NAME_MAX = 128 };

@@ -45,6 +45,12 @@ static bool is_own(void *ctx, const char *target)
     return is_there;
 }
 
+static bool is_of_own(void *ctx, const struct volume_lineage *lineage)
+{
+    const struct host *host = ctx;
+    return volume_lineage_is_of(lineage, uma_resources(host->uma));
+}
+
 // Will the RTA that it is placed in never have another volume?
 static bool is_alone(const struct host_config *config)
 {
@@ -111,8 +117,12 @@ static int wanted_read(struct host *host, struct host_config *ret, struct why *r
 
 static int sources_setup(struct host *host)
 {
-    const struct source_host parts = {
-        .loop = host->loop, .ctx = host, .on_change = on_change, .say = host_say, .is_own = is_own};
+    const struct source_host parts = {.loop = host->loop,
+                                      .ctx = host,
+                                      .on_change = on_change,
+                                      .say = host_say,
+                                      .is_own = is_own,
+                                      .is_of_own = is_of_own};
     host->sources = sources_create(&parts);
     return host->sources != NULL ? 0 : -ENOMEM;
 }

@@ -22,7 +22,7 @@
 #include "base/why.h"
 #include "node/interface/volume.h"
 
-enum { UMA_RTA_VERSION = 7, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
+enum { UMA_RTA_VERSION = 8, UNIT_URI_MAX = 1024, UNIT_WHY_MAX = 256 };
 
 enum unit_message_kind {
     UNIT_HELLO = 1,

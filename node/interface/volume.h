@@ -13,6 +13,8 @@ enum volume_limits {
     VOLUME_ORIGIN_MAX = 512,
     VOLUME_INSTANCE_MAX = 64,
     VOLUME_UUID_LEN = 16,
+    VOLUME_LINEAGE_MAX = 8,
+    VOLUME_LINEAGE_LEN = 16 + VOLUME_LINEAGE_MAX * VOLUME_UUID_LEN,
     VOLUME_GROUP_MAX = 224,
     VOLUME_MEMBER_MAX = 256, // numbers of a group's members are 1 .. this
 };
@@ -39,6 +41,13 @@ enum volume_ability {
     VOLUME_ABILITY_ALL = (1 << 8) - 1,
 };
 
+// Volumes of which each is made of the next one, by their UUIDs: a node whose device is a volume of
+// another node, whose device may be one of a third.
+struct volume_lineage {
+    uint32_t count;
+    uint8_t uuids[VOLUME_LINEAGE_MAX][VOLUME_UUID_LEN];
+};
+
 // What a probe found (interface 320, 263). Nothing is in it that the probe did not prove. Plain
 // data: it crosses between processes as it is.
 struct volume_profile {
@@ -56,6 +65,7 @@ struct volume_profile {
                                         // restart, and what identities are derived from
     char instance[VOLUME_INSTANCE_MAX]; // where one device can take another's place under the same
                                         // origin: which one it is. Empty: the origin says it all
+    struct volume_lineage lineage;      // of what the device is where another node serves it
 };
 
 // What of the profile stays the same as long as the device is the same one.
@@ -93,6 +103,13 @@ struct resource_table {
     size_t count;
     const struct resource *rows; // by number
 };
+
+// A volume's lineage as one node tells it another, from the volume itself on: a mark, how many,
+// their UUIDs. What does not begin with the mark, or is too short, tells of none.
+void volume_lineage_emit(const struct resource *row, uint8_t ret[VOLUME_LINEAGE_LEN]);
+void volume_lineage_parse(const uint8_t *octets, size_t len, struct volume_lineage *ret);
+// Is a volume that was told of, behind itself, made of one of the table?
+bool volume_lineage_is_of(const struct volume_lineage *told, const struct resource_table *table);
 
 // Is it shown to clients that may see it? It is until it has failed, and from when its size is
 // known, which may be 0.

@@ -249,6 +249,7 @@ static void emit_namespace(const struct nvme_command *command, uint8_t *page)
     page[NVME_NS_OFF_NSATTR] = attributes(volume);
     memcpy(page + NVME_NS_OFF_NGUID, row->identity.nguid, VOLUME_UUID_LEN);
     page[NVME_NS_OFF_LBAF + NVME_NS_LBAF_OFF_LBADS] = log2_of(volume->block_len);
+    volume_lineage_emit(row, page + NVME_NS_OFF_VENDOR);
 }
 
 static void emit_common(const struct nvme_command *command, uint8_t *page)

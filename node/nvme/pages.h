@@ -119,6 +119,7 @@ enum nvme_namespace_offset {
     NVME_NS_OFF_EUI64 = 120, // 8 octets
     NVME_NS_OFF_LBAF = 128,  // metadata (2), block size as a power of two (1), performance (1)
     NVME_NS_LBAF_OFF_LBADS = 2,
+    NVME_NS_OFF_VENDOR = 384, // to the end: the vendor's
 };
 
 // What a namespace of any command set has.

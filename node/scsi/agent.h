@@ -34,6 +34,7 @@ struct logical_unit {
     struct unit_mode mode;
     struct task_set set;
     uint8_t uuid[VOLUME_UUID_LEN];
+    uint8_t lineage[VOLUME_LINEAGE_LEN]; // as it is told
     char name[VOLUME_NAME_MAX];
     struct list_link nexuses;
     struct list_link link; // the target's

@@ -175,6 +175,12 @@ static uint32_t emit_provisioning(const struct nexus *nexus, uint8_t *at)
     return 4;
 }
 
+static uint32_t emit_lineage(const struct nexus *nexus, uint8_t *at)
+{
+    memcpy(at, nexus->unit->lineage, VOLUME_LINEAGE_LEN);
+    return VOLUME_LINEAGE_LEN;
+}
+
 static const struct {
     uint8_t code;
     uint32_t (*emit)(const struct nexus *nexus, uint8_t *at);
@@ -187,6 +193,7 @@ static const struct {
     {SCSI_BLOCK_LIMITS, emit_limits},
     {SCSI_BLOCK_CHARACTERISTICS, emit_characteristics},
     {SCSI_LOGICAL_BLOCK_PROVISIONING, emit_provisioning},
+    {SCSI_VOLUME_LINEAGE, emit_lineage},
 };
 
 enum { PAGE_COUNT = sizeof pages / sizeof pages[0] };

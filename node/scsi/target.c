@@ -54,6 +54,7 @@ static void unit_follow(struct logical_unit *unit, const struct resource *row)
     unit->block_len = row->profile.block_size;
     unit->preferred = row->profile.preferred;
     memcpy(unit->uuid, row->identity.uuid, sizeof unit->uuid);
+    volume_lineage_emit(row, unit->lineage);
     memcpy(unit->name, row->name, sizeof unit->name);
 }
 

@@ -30,6 +30,29 @@ static int ask(struct scene *s, enum weft_nvme_operation operation, unsigned fla
     return run(s, &io);
 }
 
+/* ---- what it says of itself ------------------------------------------------------------------ */
+
+static void what_the_vendor_says_is_told_as_it_stands(void **state)
+{
+    enum { MOST = WEFT_NVME_VENDOR_MAX, FIRST = NVME_NS_OFF_VENDOR };
+    const struct target_wish wish = {
+        EDITS({TARGET_NAMESPACE, FIRST, 'w'}, {TARGET_NAMESPACE, FIRST + MOST - 1, 'z'})};
+    uint8_t said[MOST + 1] = {[MOST] = 9};
+    struct scene s;
+    assert_int_equal(FIRST + MOST, NVME_IDENTIFY_LEN);
+    scene_open(&s, &wish, 0, 1);
+    assert_int_equal(weft_nvme_vendor_data(s.nvme, 1, said, sizeof said, NULL), 0);
+    assert_int_equal(said[0], 'w');
+    assert_int_equal(said[1], 0);
+    assert_int_equal(said[MOST - 1], 'z');
+    assert_int_equal(said[MOST], 9);
+    memset(said, 9, sizeof said);
+    assert_int_equal(weft_nvme_vendor_data(s.nvme, 1, said, 1, NULL), 0);
+    assert_int_equal(said[0], 'w');
+    assert_int_equal(said[1], 9);
+    scene_close(&s);
+}
+
 /* ---- what the target is told ----------------------------------------------------------------- */
 
 static void a_command_says_its_blocks_and_its_flags(void **state)
@@ -419,6 +442,7 @@ static void a_program_may_sleep_on_the_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_the_vendor_says_is_told_as_it_stands),
         cmocka_unit_test(a_command_says_its_blocks_and_its_flags),
         cmocka_unit_test(a_command_says_where_its_data_are),
         cmocka_unit_test(a_trim_says_one_range),

@@ -104,6 +104,13 @@ int weft_nvme_identify(struct weft_nvme *nvme, uint32_t nsid, struct weft_nvme_n
     return nvme->end->identify_error;
 }
 
+int weft_nvme_vendor_data(struct weft_nvme *nvme, uint32_t nsid, uint8_t *ret, size_t len,
+                          char *ret_why)
+{
+    assert_int_equal(nsid, nvme->end->ns.nsid);
+    return -ENOENT; // it has nothing more to say
+}
+
 uint64_t weft_nvme_range_max_len(const struct weft_nvme *nvme, uint32_t nsid,
                                  enum weft_nvme_operation operation)
 {

@@ -317,14 +317,17 @@ static inline int stage_setup(void **state)
     const struct scsi_target_parts parts = {.cta = &stage_cta};
     stage = calloc(1, sizeof *stage);
     stage->target = scsi_target_create(&parts);
-    stage->row = (struct resource){
-        .volume = STAGE_VOLUME,
-        .name = "disk",
-        .state = RESOURCE_READY,
-        .abilities = STAGE_ALL,
-        .profile = {.size = STAGE_LEN, .block_size = STAGE_BLOCK_LEN, .preferred = 8192}};
+    stage->row = (struct resource){.volume = STAGE_VOLUME,
+                                   .name = "disk",
+                                   .state = RESOURCE_READY,
+                                   .abilities = STAGE_ALL,
+                                   .profile = {.size = STAGE_LEN,
+                                               .block_size = STAGE_BLOCK_LEN,
+                                               .preferred = 8192,
+                                               .lineage.count = 1}};
     for (unsigned i = 0; i < VOLUME_UUID_LEN; i++) {
         stage->row.identity.uuid[i] = (uint8_t)(0x80 + i);
+        stage->row.profile.lineage.uuids[0][i] = (uint8_t)(0x40 + i);
     }
     for (uint32_t i = 0; i < STAGE_LEN; i++) {
         stage->volume[i] = (uint8_t)(i * 3 + i / 1000 + 1);

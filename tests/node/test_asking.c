@@ -88,20 +88,24 @@ static void a_reading_begins_and_ends(void **state)
     end();
 }
 
+static const struct volume_lineage nothing;
+
 static void a_unit_is_said_where_it_is(void **state)
 {
+    const struct volume_lineage made_of = {.count = 2, .uuids = {{5}, {6}}};
     struct asking asking = begun();
-    asking_unit(&asking, "h:1", "iqn.a", 9);
+    asking_unit(&asking, "h:1", "iqn.a", 9, &made_of);
     struct report report = heard();
     assert_int_equal(report.kind, REPORT_UNIT);
     assert_int_equal(report.number, 9);
     assert_string_equal(report.where, "h:1");
     assert_string_equal(report.target, "iqn.a");
+    assert_memory_equal(&report.lineage, &made_of, sizeof made_of);
     assert_false(asking_is_full(&asking));
-    asking_unit(&asking, "", "iqn.b", 1);
+    asking_unit(&asking, "", "iqn.b", 1, &nothing);
     assert_string_equal(heard().where, "");
     assert_true(asking_is_full(&asking));
-    asking_unit(&asking, "", "iqn.c", 2); // one too many
+    asking_unit(&asking, "", "iqn.c", 2, &nothing); // one too many
     assert_int_equal(asking.units, 2);
     assert_int_equal(asking.left_out, 1);
     end();
@@ -121,7 +125,7 @@ static void no_name_is_said_in_part(void **state)
         char where[REMOTE_HOST_MAX + 1] = "", target[REMOTE_TARGET_MAX + 1] = "";
         memset(where, 'w', cases[i].where_len);
         memset(target, 't', cases[i].target_len);
-        asking_unit(&asking, where, target, 3);
+        asking_unit(&asking, where, target, 3, &nothing);
         struct report report = heard();
         assert_int_equal(report.kind, cases[i].is_said ? REPORT_UNIT : 0);
         assert_int_equal(asking.units, cases[i].is_said);

@@ -198,6 +198,23 @@ def a_node_that_finds_itself_serves_nothing_twice():
 
 
 @case
+def nodes_that_serve_each_other_serve_each_volume_once():
+    for option, scheme in (('iscsi', 'iscsi'), ('nvme-tcp', 'nvme+tcp')):
+        ports = [free_port() for _ in range(3)]
+        with folder() as place, contextlib.ExitStack() as stack:
+            nodes = []
+            for i, port in enumerate(ports):
+                image(place / f'disk{i}')
+                uri = f'{scheme}://127.0.0.1:{ports[(i + 1) % 3]}/*?interval=3600s'
+                nodes.append(stack.enter_context(
+                    Node(f'--{option}=127.0.0.1:{port}', place / f'disk{i}', uri)))
+            for node in nodes * 2:  # each volume has been around more than once
+                assert weft('rescan', node.process.pid).returncode == 0
+            assert [len(found(node)) for node in nodes] == [2, 2, 2], list(map(states, nodes))
+            assert [source(node)['own'] for node in nodes] == [1, 1, 1]
+
+
+@case
 def what_is_served_by_the_name_that_it_has_elsewhere_stays():
     nqn = 'nqn.2026-11.invalid:one'
     with Nvme(f'disk=ram:2M?nqn={nqn}') as target:

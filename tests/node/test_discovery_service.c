@@ -36,11 +36,12 @@ static struct {
     bool has_changed, is_lost;
     char told[SAID_MAX]; // who was connected to
     unsigned open;
+    unsigned asked;        // of a namespace, what it is made of
     struct asking *asking; // has no time left behind the next connection; NULL: it has
 } service;
 
 struct weft_nvme {
-    bool is_service;
+    bool is_service, is_a;
 };
 
 int weft_nvme_connect(const struct weft_nvme_attr *attr, struct weft_nvme **ret, char *ret_why)
@@ -65,6 +66,7 @@ int weft_nvme_connect(const struct weft_nvme_attr *attr, struct weft_nvme **ret,
     }
     *ret = calloc(1, sizeof **ret);
     (*ret)->is_service = is_service;
+    (*ret)->is_a = strcmp(at->nqn, "nqn.a") == 0;
     service.open++;
     return 0;
 }
@@ -106,6 +108,20 @@ int weft_nvme_namespaces(struct weft_nvme *nvme, uint32_t *ret, size_t count, ch
     return is_c ? 1 : 2;
 }
 
+// Of "nqn.a", that there is a volume behind its first namespace.
+int weft_nvme_vendor_data(struct weft_nvme *nvme, uint32_t nsid, uint8_t *ret, size_t len,
+                          char *ret_why)
+{
+    assert_false(nvme->is_service);
+    assert_int_equal(len, VOLUME_LINEAGE_LEN);
+    service.asked++;
+    if (!nvme->is_a || nsid != 1) {
+        return -EPROTO;
+    }
+    volume_lineage_emit(&(struct resource){.profile.lineage.count = 1}, ret);
+    return 0;
+}
+
 const char *weft_nvme_why(const struct weft_nvme *nvme)
 {
     return service.is_lost ? "the peer is gone" : NULL;
@@ -129,6 +145,7 @@ bool weft_nvme_log_has_changed(const struct weft_nvme *nvme)
 /* ---- who asks -------------------------------------------------------------------------------- */
 
 static char reported[SAID_MAX];
+static uint32_t lineages; // how many volumes all units together were said to be made of
 static struct remote_uri uri;
 static void *self;
 static struct why why;
@@ -137,9 +154,11 @@ static void reports_take(int fd)
 {
     struct report report;
     reported[0] = '\0';
+    lineages = 0;
     while (recv(fd, &report, sizeof report, MSG_DONTWAIT) == sizeof report) {
         char *end = strchr(reported, '\0');
         size_t left = sizeof reported - (size_t)(end - reported);
+        lineages += report.lineage.count;
         if (report.kind == REPORT_UNIT) {
             snprintf(end, left, "%s@%s/%u ", report.target, report.where, report.number);
         } else {
@@ -203,6 +222,19 @@ static void namespaces_of_each_subsystem_are_units(void **state)
     assert_int_equal(read_once(false, 0), 0);
     assert_string_equal(reported, "nqn.a@/1 nqn.a@/3 nqn.b@g:1/1 nqn.b@g:1/3 ");
     assert_string_equal(service.told, "h:4420/ h:4420/nqn.a g:1/nqn.b ");
+    end(1);
+}
+
+static void what_a_namespace_is_made_of_is_told(void **state)
+{
+    static const struct weft_nvme_entry entries[] = {ENTRY("tcp", "nvme", "h", "4420", "nqn.a"),
+                                                     ENTRY("tcp", "nvme", "g", "1", "nqn.b")};
+    begin("nvme+tcp://h/*", entries, 2);
+    assert_int_equal(read_once(false, 0), 0);
+    assert_int_equal(service.asked, 4);
+    assert_int_equal(lineages, 2); // by the first one alone
+    assert_int_equal(read_once(true, 0), 0);
+    assert_int_equal(service.asked, 4); // no time for more
     end(1);
 }
 
@@ -336,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(namespaces_of_each_subsystem_are_units),
+        cmocka_unit_test(what_a_namespace_is_made_of_is_told),
         cmocka_unit_test(where_a_subsystem_is_is_told_where_it_is_elsewhere),
         cmocka_unit_test(others_are_not_asked),
         cmocka_unit_test(a_second_way_to_a_subsystem_is_none_of_another_volume),

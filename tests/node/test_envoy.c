@@ -57,6 +57,13 @@ static void tell_own(void)
     tell(REPORT_UNIT, "", "iqn.good", 2);
 }
 
+static void tell_made_of_own(void)
+{
+    struct report report = {.kind = REPORT_UNIT, .target = "iqn.loop", .lineage.count = 2};
+    send(ENVOY_FD_CHANNEL, &report, sizeof report, MSG_NOSIGNAL);
+    tell(REPORT_UNIT, "", "iqn.good", 2);
+}
+
 static void tell_endless(void)
 {
     struct report report;
@@ -79,7 +86,8 @@ static const struct {
     const char *name;
     void (*tell)(void);
 } parts[] = {{"many", tell_many},       {"strange", tell_strange},   {"own", tell_own},
-             {"endless", tell_endless}, {"nonsense", tell_nonsense}, {"half", tell_half}};
+             {"endless", tell_endless}, {"nonsense", tell_nonsense}, {"half", tell_half},
+             {"loop", tell_made_of_own}};
 
 // What it plays is the host that it is to ask.
 static int envoy_main(void)
@@ -118,6 +126,11 @@ static void on_change(void *ctx)
 static bool is_own(void *ctx, const char *target)
 {
     return strcmp(target, "iqn.own") == 0;
+}
+
+static bool is_of_own(void *ctx, const struct volume_lineage *lineage)
+{
+    return lineage->count == 2;
 }
 
 // The loop ends when the source has answered or failed.
@@ -165,7 +178,7 @@ static int setup(void **state)
 {
     loop = loop_create();
     const struct source_host host = {
-        .loop = loop, .on_change = on_change, .say = say, .is_own = is_own};
+        .loop = loop, .on_change = on_change, .say = say, .is_own = is_own, .is_of_own = is_of_own};
     sources = sources_create(&host);
     said[0] = '\0';
     return loop != NULL && sources != NULL ? 0 : -1;
@@ -209,6 +222,14 @@ static void what_the_host_serves_itself_is_left_out(void **state)
     assert_non_null(strstr(said, "2 volumes there are this node's own"));
 }
 
+static void what_is_made_of_it_elsewhere_is_left_out_too(void **state)
+{
+    struct source_status status = ask("iscsi://loop/*");
+    assert_int_equal(count, 1);
+    assert_string_equal(last_uri, "iscsi://loop/iqn.good/2");
+    assert_int_equal(status.own, 1);
+}
+
 static void a_text_without_an_end_has_one(void **state)
 {
     ask("iscsi://endless/*");
@@ -242,6 +263,7 @@ int main(int argc, char **argv)
         CASE(volumes_are_no_more_than_the_operator_allows),
         CASE(no_word_of_it_names_another_device),
         CASE(what_the_host_serves_itself_is_left_out),
+        CASE(what_is_made_of_it_elsewhere_is_left_out_too),
         CASE(a_text_without_an_end_has_one),
         CASE(what_is_no_report_ends_it),
         CASE(half_a_report_ends_it_too),

@@ -122,6 +122,53 @@ static void ranges_overlap_by_one_octet(void **state)
     assert_false(node_ranges_overlap(4, 0, 0, 8));
 }
 
+// Its own UUID first, then those behind it, as many as there is room for; and what is none of it.
+static void a_lineage_is_told_and_understood(void **state)
+{
+    struct resource row = {.identity.uuid = {7}};
+    struct volume_lineage *behind = &row.profile.lineage, read;
+    uint8_t octets[VOLUME_LINEAGE_LEN];
+    for (unsigned i = 0; i < VOLUME_LINEAGE_MAX; i++) {
+        behind->uuids[i][0] = (uint8_t)(i + 10);
+    }
+    for (unsigned count = 0; count <= VOLUME_LINEAGE_MAX; count++) {
+        behind->count = count;
+        volume_lineage_emit(&row, octets);
+        volume_lineage_parse(octets, sizeof octets, &read);
+        assert_int_equal(read.count, count < VOLUME_LINEAGE_MAX ? 1 + count : VOLUME_LINEAGE_MAX);
+        assert_int_equal(read.uuids[0][0], 7);
+        for (unsigned i = 1; i < read.count; i++) {
+            assert_memory_equal(read.uuids[i], behind->uuids[i - 1], VOLUME_UUID_LEN);
+        }
+    }
+    volume_lineage_parse(octets, sizeof octets - 1, &read);
+    assert_int_equal(read.count, 0);
+    octets[8]++; // more than there can be
+    volume_lineage_parse(octets, sizeof octets, &read);
+    assert_int_equal(read.count, 0);
+    octets[8] = 1;
+    octets[0] ^= 1;
+    volume_lineage_parse(octets, sizeof octets, &read);
+    assert_int_equal(read.count, 0);
+}
+
+// The volume that is told of may be called as one of the table; what it is made of counts.
+static void a_lineage_is_of_a_table_by_what_is_behind(void **state)
+{
+    const struct resource rows[] = {{.identity.uuid = {7}}, {.identity.uuid = {8}}};
+    const struct resource_table table = {.count = 2, .rows = rows};
+    struct volume_lineage told = {.count = 3, .uuids = {{7}, {9}, {8}, {7}}};
+    assert_true(volume_lineage_is_of(&told, &table));
+    told.count = 2;
+    assert_false(volume_lineage_is_of(&told, &table));
+    told.count = UINT32_MAX; // from who is not believed
+    assert_true(volume_lineage_is_of(&told, &table));
+    told = (struct volume_lineage){.count = UINT32_MAX};
+    assert_false(volume_lineage_is_of(&told, &table));
+    told.count = 0;
+    assert_false(volume_lineage_is_of(&told, &table));
+}
+
 static void a_sane_profile_is_believed(void **state)
 {
     struct volume_profile profile = sane_profile();
@@ -131,7 +178,7 @@ static void a_sane_profile_is_believed(void **state)
 // Each bound of a profile, at it and one beyond.
 static void a_profile_is_possible_up_to_its_bounds(void **state)
 {
-    enum { SIZE, ABILITIES, BLOCK, ALIGNMENT, PREFERRED, TRANSFER, RANGE, DEPTH };
+    enum { SIZE, ABILITIES, BLOCK, ALIGNMENT, PREFERRED, TRANSFER, RANGE, DEPTH, LINEAGE };
     static const struct {
         unsigned field;
         uint64_t value;
@@ -166,6 +213,8 @@ static void a_profile_is_possible_up_to_its_bounds(void **state)
         {RANGE, 513, false},
         {DEPTH, 1, true},
         {DEPTH, 0, false},
+        {LINEAGE, VOLUME_LINEAGE_MAX, true},
+        {LINEAGE, VOLUME_LINEAGE_MAX + 1, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct volume_profile p = sane_profile();
@@ -179,6 +228,7 @@ static void a_profile_is_possible_up_to_its_bounds(void **state)
         p.transfer_max = rows[i].field == TRANSFER ? (uint32_t)value : p.transfer_max;
         p.range_max = rows[i].field == RANGE ? value : p.range_max;
         p.depth = rows[i].field == DEPTH ? (uint32_t)value : p.depth;
+        p.lineage.count = rows[i].field == LINEAGE ? (uint32_t)value : 0;
         p.transfer_max = rows[i].field == BLOCK && value > 512 ? 1 << 20 : p.transfer_max;
         if (volume_profile_is_sane(&p) != rows[i].is_sane) {
             fail_msg("row %zu", i);
@@ -291,6 +341,8 @@ int main(void)
         cmocka_unit_test(every_outcome_has_a_name),
         cmocka_unit_test(a_range_is_within_without_overflow),
         cmocka_unit_test(ranges_overlap_by_one_octet),
+        cmocka_unit_test(a_lineage_is_told_and_understood),
+        cmocka_unit_test(a_lineage_is_of_a_table_by_what_is_behind),
         cmocka_unit_test(a_sane_profile_is_believed),
         cmocka_unit_test(a_profile_is_possible_up_to_its_bounds),
         cmocka_unit_test(a_profiles_texts_end),

@@ -59,14 +59,15 @@ class Facts:
             (768, self.node.nqn.encode()), (1792, (U32, (64 + 8192) // 16)), (1796, (U32, 1)),
             (1803, b'\1'))
 
-    def namespace(self, nguid):
+    def namespace(self, uuid, nguid):
         number = self.preferred - 1
         can_trim = bool(self.oncs & 4)
         return page(
             4096, (0, struct.pack('<QQQ', self.blocks, self.blocks, self.blocks)),
             (24, bytes([1 << 4 | can_trim])), (30, b'\1\xfe'), (33, bytes([9 if can_trim else 0])),
             (64, struct.pack('<HHHHHHIB', *[number] * 5, 32768, 32768, 127)), (92, (U32, 1)),
-            (99, bytes([self.is_read_only])), (104, nguid), (130, b'\x09'))
+            (99, bytes([self.is_read_only])), (104, nguid), (130, b'\x09'),
+            (384, b'lineage\0\1'), (400, uuid))
 
     def check(self, admin):
         described = admin.identify(3, 1).data
@@ -75,7 +76,7 @@ class Facts:
         same(described, page(4096, (0, b'\3\x10\0\0' + uuid), (20, b'\2\x10\0\0' + nguid),
                              (40, b'\4\1\0\0\0')))
         same(admin.identify(1).data, self.controller())
-        same(admin.identify(0, 1).data, self.namespace(nguid))
+        same(admin.identify(0, 1).data, self.namespace(uuid, nguid))
         same(admin.identify(2, 0).data, page(4096, (0, b'\1')))
         same(admin.identify(2, 1).data, bytes(4096))
         same(admin.identify(5, 1).data, bytes(4096))

@@ -138,12 +138,14 @@ static void abilities_are_told_as_commands(void **state)
 static void namespace_tells_of_itself(void **state)
 {
     identify(NVME_CNS_NAMESPACE, 1, 0, 0);
-    EXPECT_PAGE(
-        admin, NVME_IDENTIFY_LEN, {0, NULL, "0008000000000000"}, {8, NULL, "0008000000000000"},
-        {16, NULL, "0008000000000000"}, {24, NULL, "11"}, {30, NULL, "01"}, {33, NULL, "09"},
-        {64, NULL, "07000700070007000700"}, // 8 blocks are preferred
-        {74, NULL, "0080008000007f"},       // 16 MiB are copied of 128 ranges
-        {92, NULL, "01000000"}, {104, NULL, "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf"}, {130, NULL, "09"});
+    EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "0008000000000000"},
+                {8, NULL, "0008000000000000"}, {16, NULL, "0008000000000000"}, {24, NULL, "11"},
+                {30, NULL, "01"}, {33, NULL, "09"},
+                {64, NULL, "07000700070007000700"}, // 8 blocks are preferred
+                {74, NULL, "0080008000007f"},       // 16 MiB are copied of 128 ranges
+                {92, NULL, "01000000"}, {104, NULL, "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf"},
+                {130, NULL, "09"}, {384, "lineage", NULL}, // of itself alone
+                {392, NULL, "01"}, {400, NULL, "101112131415161718191a1b1c1d1e1f"});
     assert_int_equal(identify(NVME_CNS_NAMESPACE, 2, 0, 0).status, NVME_OK);
     EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "00"}); // there is none now
     identify(NVME_CNS_NAMESPACE_DESCRIPTORS, 1, 0, 0);

@@ -20,6 +20,7 @@
 #include "node/discovery/asking.h"
 #include "node/discovery/remote_uri.h"
 #include "node/discovery/report.h"
+#include "node/format/scsi.h"
 #include "node/loop/loop.h"
 
 enum { SAID_MAX = 4096, UNIT_COUNT = 6 };
@@ -200,10 +201,28 @@ struct scsi_task *iscsi_reportluns_sync(struct iscsi_context *context, int type,
                    fails(context, "units data") ? NULL : &units);
 }
 
+// The first unit tells what it is made of, the third lies about how much, the others have no page.
+static struct scsi_task *lineage_page(int lun, int page, int len)
+{
+    static uint8_t data[4 + VOLUME_LINEAGE_LEN];
+    struct scsi_task *task = task_of(lun < 4, lun == 1 ? SCSI_STATUS_CHECK_CONDITION : 0, NULL);
+    assert_int_equal(page, SCSI_VOLUME_LINEAGE);
+    assert_int_equal(len, sizeof data);
+    volume_lineage_emit(&(struct resource){.profile.lineage.count = 1}, data + 4);
+    if (task != NULL) {
+        task->datain.data = data;
+        task->datain.size = lun == 2 ? 3 : lun == 3 ? sizeof data - 1 : sizeof data;
+    }
+    return task;
+}
+
 struct scsi_task *iscsi_inquiry_sync(struct iscsi_context *context, int lun, int evpd, int page,
                                      int len)
 {
     static struct scsi_inquiry_standard disk, other;
+    if (evpd == 1) {
+        return lineage_page(lun, page, len);
+    }
     assert_int_equal(evpd, 0);
     assert_int_equal(page, 0);
     assert_true(len >= 36);
@@ -227,14 +246,17 @@ static struct iscsi_target_portal anywhere = {.portal = "0.0.0.0:3260,1"},
                                   empty = {.portal = ",1"};
 
 static char reported[SAID_MAX];
+static uint32_t lineages; // how many volumes all units together were said to be made of
 
 static void reports_take(int fd)
 {
     struct report report;
     reported[0] = '\0';
+    lineages = 0;
     while (recv(fd, &report, sizeof report, MSG_DONTWAIT) == sizeof report) {
         char *end = strchr(reported, '\0');
         size_t left = sizeof reported - (size_t)(end - reported);
+        lineages += report.lineage.count;
         if (report.kind == REPORT_UNIT) {
             snprintf(end, left, "%s@%s/%u ", report.target, report.where, report.number);
         } else {
@@ -289,6 +311,15 @@ static void each_disk_of_each_target_is_a_unit(void **state)
                                   "iqn.b@/0 iqn.b@/1 iqn.b@/2 iqn.b@/3 iqn.b@/4 iqn.b@/255 ");
     assert_string_equal(portal.told, "at:h:3260 in: at:h:3260 in:iqn.a out:iqn.a "
                                      "at:h:3260 in:iqn.b out:iqn.b out: ");
+}
+
+static void a_unit_tells_what_it_is_made_of(void **state)
+{
+    struct iscsi_discovery_address a = {.target_name = "iqn.a"};
+    struct why why;
+    portal.targets = &a;
+    assert_int_equal(ask("iscsi://h:3260/*", 0, &why), 0);
+    assert_int_equal(lineages, 2); // by the first one's page alone
 }
 
 static void the_pattern_says_which_targets_are_asked(void **state)
@@ -462,6 +493,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_disk_of_each_target_is_a_unit, fresh),
+        cmocka_unit_test_setup(a_unit_tells_what_it_is_made_of, fresh),
         cmocka_unit_test_setup(the_pattern_says_which_targets_are_asked, fresh),
         cmocka_unit_test_setup(what_is_no_disk_is_no_unit, fresh),
         cmocka_unit_test_setup(a_target_is_asked_where_it_is, fresh),

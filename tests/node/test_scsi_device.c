@@ -217,7 +217,7 @@ static void the_standard_data_are_those_of_a_disk(void **state)
 
 static void pages_tell_who_it_is(void **state)
 {
-    EXPECT_DATA(PAGE(0x00), 0, 0, 0, 8, 0x00, 0x80, 0x83, 0x86, 0x87, 0xb0, 0xb1, 0xb2);
+    EXPECT_DATA(PAGE(0x00), 0, 0, 0, 9, 0x00, 0x80, 0x83, 0x86, 0x87, 0xb0, 0xb1, 0xb2, 0xc0);
     EXPECT_DATA(PAGE(0x80), 0, 0x80, 0, 32, '8', '0', '8', '1', '8', '2', '8', '3', '8', '4', '8',
                 '5', '8', '6', '8', '7', '8', '8', '8', '9', '8', 'a', '8', 'b', '8', 'c', '8', 'd',
                 '8', 'e', '8', 'f');
@@ -234,6 +234,17 @@ static void pages_tell_who_it_is(void **state)
                 // the target port's number, and the device's name
                 0x51, 0x94, 0, 4, 0, 0, 0, 1, 0x53, 0xa8, 0, 24, 'i', 'q', 'n', '.', 't', 'e', 's',
                 't', ':', 'd', 'i', 's', 'k', ',', 't', ',', '0', 'x', '0', '0', '0', '1', 0, 0);
+}
+
+static void a_page_of_the_vendor_tells_what_it_is_made_of(void **state)
+{
+    uint8_t page[4 + VOLUME_LINEAGE_LEN] = {0, 0xc0, 0, VOLUME_LINEAGE_LEN};
+    memcpy(page + 4, "lineage\0\2", 9);
+    for (uint8_t i = 0; i < VOLUME_UUID_LEN; i++) {
+        page[4 + 16 + i] = 0x80 + i;
+        page[4 + 32 + i] = 0x40 + i;
+    }
+    expect_data(PAGE(0xc0), page, sizeof page);
 }
 
 static void pages_tell_what_it_can(void **state)
@@ -549,6 +560,7 @@ int main(void)
         STAGE_TEST(auto_contingent_allegiance_is_refused),
         STAGE_TEST(the_standard_data_are_those_of_a_disk),
         STAGE_TEST(pages_tell_who_it_is),
+        STAGE_TEST(a_page_of_the_vendor_tells_what_it_is_made_of),
         STAGE_TEST(pages_tell_what_it_can),
         STAGE_TEST(its_size_is_told_in_both_lengths),
         STAGE_TEST(physical_blocks_are_those_that_are_served_best),

@@ -74,7 +74,8 @@ ROOMS = {
     'node/unit': ('node/rta node/ddm node/bus node/loop node/interface text base',
                   'wires the process of an RTA'),
     'node/mdns': ('', 'a module: announces by Avahi, and knows nothing of who is announced'),
-    'node/discovery': ('node/mdns node/unit node/ddm node/loop node/interface text base weft',
+    'node/discovery': ('node/mdns node/unit node/ddm node/loop node/format node/interface text '
+                       'base weft',
                        'which volumes others have; what becomes of them is its caller\'s'),
     'node/host': ('http listen node/discovery node/unit node/iscsi node/scsi node/tts '
                   'node/fabric node/stream node/nvme node/uma node/cta node/reservation '
