@@ -14,6 +14,8 @@ static const duration_ns backoff_last_ns = 5 * NS_PER_S;
 static const duration_ns backoff_served_ns = NS_PER_S; // at most, after a process that has served
 static const duration_ns healthy_after_ns = 500 * NS_PER_MS; // a restart after this is no loop
 static const duration_ns hello_within_ns = 20 * NS_PER_S;
+// More for each process that is starting beside it: a thousand take their time.
+static const duration_ns hello_beside_ns = 100 * NS_PER_MS;
 static const duration_ns reopen_after_ns = 2 * NS_PER_S; // of volumes that have failed
 static const duration_ns drain_within_ns = 5 * NS_PER_S;
 
@@ -76,9 +78,20 @@ struct unit *unit_of_name(struct uma *uma, const char *name)
 
 /* ---- what entering a state does -------------------------------------------------------------- */
 
+static duration_ns hello_within(const struct uma *uma, const struct unit *unit)
+{
+    duration_ns within = hello_within_ns;
+    for (unsigned i = 0; i < uma->unit_end; i++) {
+        const struct unit *other = &uma->units[i];
+        bool starts = other->is_used && other->state == UNIT_STARTING;
+        within += other != unit && starts ? hello_beside_ns : 0;
+    }
+    return within;
+}
+
 static void enter_starting(struct uma *uma, struct unit *unit)
 {
-    unit->timer_ns = instant_after(uma->now, hello_within_ns);
+    unit->timer_ns = instant_after(uma->now, hello_within(uma, unit));
     int error = uma->parts.spawn(uma->parts.ctx, unit_number(uma, unit));
     unit->error = 0;
     unit->has_served = false;

@@ -122,6 +122,26 @@ static void a_process_has_twenty_seconds_to_say_hello(void **state)
     stage_destroy(s);
 }
 
+// So that many, who have the processors in turn, are not ended for being many.
+static void processes_that_start_together_have_longer(void **state)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    struct stage *s = stage_create();
+    for (unsigned i = 0; i < 3; i++) {
+        struct volume_wish w = wish(names[i]);
+        snprintf(w.unit, sizeof w.unit, "%s", names[i]);
+        uma_volume_add(s->uma, &w, s->now);
+    }
+    uma_start(s->uma, s->now);
+    expect_wait(s, 20 * NS_PER_S);
+    expect(s, "cta-lost kill ");
+    expect_wait(s, 100 * NS_PER_MS);
+    expect(s, "cta-lost kill ");
+    expect_wait(s, 100 * NS_PER_MS);
+    expect(s, "cta-lost kill ");
+    stage_destroy(s);
+}
+
 static void a_volume_that_failed_is_opened_again_after_two_seconds(void **state)
 {
     struct stage *s = stage_create();
@@ -159,6 +179,7 @@ int main(void)
         cmocka_unit_test(a_process_that_cannot_be_started_is_tried_again),
         cmocka_unit_test(the_status_counts_processes_in_vain_until_one_serves),
         cmocka_unit_test(a_process_has_twenty_seconds_to_say_hello),
+        cmocka_unit_test(processes_that_start_together_have_longer),
         cmocka_unit_test(a_volume_that_failed_is_opened_again_after_two_seconds),
         cmocka_unit_test(a_process_has_five_seconds_to_end),
     };
