@@ -111,6 +111,26 @@ def a_volume_is_a_block_device(host, node):
     assert host.sh('cat /sys/block/nvme0n1/queue/write_cache').strip() == 'write back'
 
 
+def nvme_cli_is_told_what_there_is_and_refused_what_is_not(host, node):
+    there = ['id-ctrl', 'id-ns -n 1', 'ns-descs -n 1', 'nvm-id-ctrl', 'nvm-id-ns -n 1',
+             'cmdset-ind-id-ns -n 1', 'list-ns', 'list-ctrl', 'supported-log-pages', 'smart-log',
+             'ana-log', 'ana-log -g', 'error-log', 'effects-log --csi=0', 'fw-log',
+             'changed-ns-list-log', 'fid-support-effects-log', 'mi-cmd-support-effects-log',
+             'resv-notif-log', 'get-feature -f 7', 'get-feature -f 11', 'get-feature -f 15',
+             'get-property --offset=0', 'verify -n 1 -s 0 -c 7', 'ns-rescan']
+    words = '\n'.join(each.replace(' ', ' /dev/nvme0 ', 1) if ' ' in each else f'{each} /dev/nvme0'
+                      for each in there)
+    said = host.sh(f"echo '{words}' | while read c; do nvme $c </dev/null >/tmp/said 2>&1 || "
+                   '{ echo "$c:"; cat /tmp/said; }; done')
+    assert said == '', said
+    for each, why in (('telemetry-log /dev/nvme0 -o /tmp/telemetry', 'INVALID LOG PAGE'),
+                      ('fw-commit /dev/nvme0 -s 1 -a 1', 'INVALID COMMAND OPCODE'),
+                      ('set-feature /dev/nvme0 -f 2 -v 1', 'NOT CHANGEABLE'),
+                      ('sanitize /dev/nvme0 -a 2', 'INVALID COMMAND OPCODE')):
+        said = host.sh(f'nvme {each} 2>&1', status=None)
+        assert why in said.upper(), said
+
+
 def a_file_system_is_made_and_kept(host, node):
     def come_back():
         host.disconnect(node.nqn)
@@ -250,6 +270,7 @@ def hosts_come_and_go(host, node):
 
 CASES = [a_host_finds_the_volumes_that_it_may_use, a_host_connects_to_all_that_it_finds,
          a_host_that_may_not_is_told_at_once, a_volume_is_a_block_device,
+         nvme_cli_is_told_what_there_is_and_refused_what_is_not,
          a_file_system_is_made_and_kept, what_fio_writes_it_reads, a_trim_makes_holes,
          zeroes_are_written_as_such, a_flush_goes_to_the_device, two_hosts_reserve_the_volume,
          volumes_of_one_subsystem_come_and_go, a_reset_under_load_loses_nothing,

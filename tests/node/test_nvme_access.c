@@ -43,6 +43,25 @@ static void each_namespace_is_a_group_with_a_state(void **unused)
     stage_destroy(s);
 }
 
+// Hosts make its length of NANAGRPID, 256, and read it in pieces: behind what there is are zeroes.
+static void the_log_is_as_long_as_it_may_become(void **unused)
+{
+    enum { LEN = 16 + 256 * (32 + 4), PIECE = 4096 };
+    static const uint8_t nothing[PIECE];
+    struct stage *s = stage_group_create(RESOURCE_READY);
+    uint16_t cntlid;
+    struct line *admin = admin_open(s, STAGE_HOST, 0, &cntlid);
+    memset(admin->scratch, 1, PIECE);
+    assert_memory_equal(log_get(admin, 0, PIECE, PIECE), nothing, PIECE);
+    assert_int_equal(line_answer(admin).status, NVME_OK);
+    log_get(admin, 0, LEN, 4);
+    assert_int_equal(line_answer(admin).status, NVME_OK);
+    log_get(admin, 0, LEN + 4, 4);
+    assert_int_equal(line_answer(admin).status, NVME_INVALID_FIELD);
+    line_end(admin);
+    stage_destroy(s);
+}
+
 static void groups_alone_have_no_namespaces(void **unused)
 {
     static const uint8_t wanted[16 + 3 * 32 + 4] = {
@@ -134,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_namespace_is_a_group_with_a_state),
+        cmocka_unit_test(the_log_is_as_long_as_it_may_become),
         cmocka_unit_test(groups_alone_have_no_namespaces),
         cmocka_unit_test(hosts_are_told_of_changes_of_state_and_of_nothing_else),
         cmocka_unit_test(a_command_by_a_path_that_is_none_may_be_tried_by_another),
