@@ -97,7 +97,7 @@ struct transaction {
     bool is_by_window;               // TRANSFERRING: the RTA has never heard of it
     bool stands_by;                  // its volume did while its data were on their way
     bool is_fenced;                  // its client is to have nothing under way
-    bool has_compared;               // NODE_COMPARE_AND_WRITE: as expected, the write is left
+    bool has_compared;               // of what reads first: it has been read, the write is left
     bool is_holding;                 // nobody else changes its range (hold.c)
     uint64_t turn;                   // in line for its unit
     struct service_request *request; // NULL: answered
@@ -242,7 +242,7 @@ struct transaction_half {
 
 // Octets of the buffer beyond the client's data that such a request needs.
 uint32_t compare_room(unsigned operation, uint64_t len);
-// What the unit is asked for now: all of it, or half of what compares.
+// What the unit is asked for now: all of it, or half of what reads first.
 struct transaction_half compare_half(const struct transaction *transaction);
 // How it ends, now that the unit has said this of what it was asked for.
 enum node_completion compare_judge(const struct transaction *transaction,

@@ -1,8 +1,10 @@
-// What compares: a read into the part of the buffer that lies behind the client's data, a look at
-// both, and for NODE_COMPARE_AND_WRITE a write of what the client sent behind what it expects.
+// What reads first: a read into the part of the buffer that lies behind the client's data, a look
+// at both, and then for NODE_COMPARE_AND_WRITE a write of what the client sent behind what it
+// expects, for NODE_OR_WRITE of what the client sent, with the bits added that were read.
 //
 //     compare              expected │ read
 //     compare and write    expected │ new │ read
+//     or write             bits │ read
 //
 // The unit is asked for reads and writes alone.
 
@@ -13,21 +15,22 @@
 
 uint32_t compare_room(unsigned operation, uint64_t len)
 {
-    return node_operation_facts(operation)->compares ? (uint32_t)len : 0;
+    return node_operation_facts(operation)->reads_first ? (uint32_t)len : 0;
 }
 
 struct transaction_half compare_half(const struct transaction *t)
 {
     struct transaction_half whole = {t->operation, t->flags, t->buffer};
-    if (!node_operation_facts(t->operation)->compares) {
+    if (!node_operation_facts(t->operation)->reads_first) {
         return whole;
     }
     uint32_t len = (uint32_t)t->len;
-    uint64_t behind = t->has_compared ? t->buffer.offset + len // what is new
-                                      : t->buffer.offset + t->buffer.len - len;
-    return (struct transaction_half){.operation = t->has_compared ? NODE_WRITE : NODE_READ,
-                                     .flags = t->has_compared ? t->flags : 0,
-                                     .buffer = {.offset = behind, .len = len}};
+    uint64_t fresh = t->buffer.offset + (t->operation == NODE_COMPARE_AND_WRITE ? len : 0);
+    uint64_t behind = t->buffer.offset + t->buffer.len - len;
+    return (struct transaction_half){
+        .operation = t->has_compared ? NODE_WRITE : NODE_READ,
+        .flags = t->has_compared ? t->flags : 0,
+        .buffer = {.offset = t->has_compared ? fresh : behind, .len = len}};
 }
 
 // Of two that differ.
@@ -40,10 +43,21 @@ static uint32_t same_len(const uint8_t *a, const uint8_t *b)
     return len;
 }
 
+static void add_bits(uint8_t *bits, const uint8_t *read, uint64_t len)
+{
+    for (uint64_t i = 0; i < len; i++) {
+        bits[i] |= read[i];
+    }
+}
+
 static enum node_completion look(const struct transaction *t)
 {
-    const uint8_t *expected = memory_of(t->unit, t->buffer);
+    uint8_t *expected = memory_of(t->unit, t->buffer);
     const uint8_t *read = expected + t->buffer.len - t->len;
+    if (t->operation == NODE_OR_WRITE) {
+        add_bits(expected, read, t->len);
+        return NODE_OK;
+    }
     if (memcmp(expected, read, t->len) == 0) {
         return NODE_OK;
     }
@@ -62,7 +76,8 @@ static enum node_completion may_write(const struct transaction *t)
 
 enum node_completion compare_judge(const struct transaction *t, enum node_completion completion)
 {
-    if (!node_operation_facts(t->operation)->compares || t->has_compared || completion != NODE_OK) {
+    if (!node_operation_facts(t->operation)->reads_first || t->has_compared ||
+        completion != NODE_OK) {
         return completion;
     }
     completion = look(t);
@@ -71,5 +86,6 @@ enum node_completion compare_judge(const struct transaction *t, enum node_comple
 
 bool compare_goes_on(const struct transaction *t)
 {
-    return t->operation == NODE_COMPARE_AND_WRITE && !t->has_compared && t->request != NULL;
+    const struct node_operation_facts *facts = node_operation_facts(t->operation);
+    return facts->reads_first && facts->changes && !t->has_compared && t->request != NULL;
 }

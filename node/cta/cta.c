@@ -178,7 +178,8 @@ bool cta_connection_counters(const struct cta *cta, size_t index,
         .volume = r->route.volume,
         .requests = r->requests,
         .failed = r->failed,
-        .octets_in = r->octets[NODE_WRITE] + r->octets[NODE_COMPARE_AND_WRITE],
+        .octets_in =
+            r->octets[NODE_WRITE] + r->octets[NODE_COMPARE_AND_WRITE] + r->octets[NODE_OR_WRITE],
         .octets_out = r->octets[NODE_READ],
         .in_flight = r->share.request_count,
     };

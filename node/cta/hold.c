@@ -1,4 +1,4 @@
-// Holds: who compares a range and writes it if it is as expected has it for himself in between.
+// Holds: who reads a range and then changes it has it for himself in between.
 //
 // A hold begins when no change of the range is at the unit, and none is before it in line; from
 // then on, and while it waits for that, changes of the range that came later wait in line. It ends
@@ -27,7 +27,7 @@ static bool meet(const struct transaction *a, const struct transaction *b)
 void hold_line_up(struct transaction *t)
 {
     t->turn = ++t->unit->turn;
-    if (t->operation == NODE_COMPARE_AND_WRITE) {
+    if (changes(t) && node_operation_facts(t->operation)->reads_first) {
         list_push_tail(&t->unit->holds, &t->hold_link);
     }
 }

@@ -223,6 +223,7 @@ static bool is_well_formed(const struct service_request *request)
         is_right = request->data_len == request->len;
         break;
     case NODE_COMPARE:
+    case NODE_OR_WRITE:
         is_right = request->data_len == request->len && request->len <= NODE_TRANSFER_MAX / 2;
         break;
     case NODE_COMPARE_AND_WRITE:

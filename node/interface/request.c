@@ -18,13 +18,19 @@ static const struct node_operation_facts facts[NODE_OPERATION_COUNT] = {
     [NODE_COMPARE] = {.name = "compare",
                       .has_range = true,
                       .moves_to_device = true,
-                      .compares = true},
+                      .reads_first = true},
     [NODE_COMPARE_AND_WRITE] = {.name = "compare and write",
                                 .has_range = true,
                                 .moves_to_device = true,
                                 .changes = true,
-                                .compares = true,
+                                .reads_first = true,
                                 .flags = NODE_FUA},
+    [NODE_OR_WRITE] = {.name = "or write",
+                       .has_range = true,
+                       .moves_to_device = true,
+                       .changes = true,
+                       .reads_first = true,
+                       .flags = NODE_FUA},
 };
 
 static const char *const completion_names[NODE_COMPLETION_COUNT] = {

@@ -48,6 +48,7 @@ enum node_operation {
     NODE_COMPARE = NODE_DEVICE_OPERATION_COUNT, // is the client's data what the range has?
     NODE_COMPARE_AND_WRITE, // the same, and if so the range gets what the client sends behind that:
                             // nothing else changes it in between
+    NODE_OR_WRITE,          // the range gets all bits that it has or the client's data; likewise
     NODE_OPERATION_COUNT
 };
 
@@ -65,8 +66,9 @@ struct node_operation_facts {
     bool moves_to_client; // the buffer is filled by the device, then read by the client
     bool moves_to_device; // the buffer is filled by the client, then read by the device
     bool changes;         // the volume may differ afterwards: refused where it is read-only
-    bool compares;        // its buffer has room behind the client's data for what the device reads
-    uint16_t flags;       // those it may carry
+    bool reads_first; // its buffer has room behind the client's data for what the device reads, and
+                      // where it changes the range nothing else does so in between
+    uint16_t flags;   // those it may carry
 };
 
 // The row of the table; NULL for a number that is no operation.

@@ -150,6 +150,7 @@ void execute_flush(struct scsi_task *task, instant_ns now);
 void execute_prefetch(struct scsi_task *task, instant_ns now);
 void execute_unmap(struct scsi_task *task, instant_ns now);
 void execute_write_same(struct scsi_task *task, instant_ns now);
+void execute_or_write(struct scsi_task *task, instant_ns now);
 void execute_compare_and_write(struct scsi_task *task, instant_ns now);
 
 // ---- order.c

@@ -181,19 +181,36 @@ static void write_on_transfer(struct scsi_task *task, instant_ns now)
 static const struct task_way write_way = {.on_transfer = write_on_transfer,
                                           .on_done = succeed_stable};
 
-// No more is written than the initiator has.
-void execute_write(struct scsi_task *task, instant_ns now)
+// No more is changed than the initiator has data for.
+static void submit_with_data(struct scsi_task *task, enum node_operation operation, instant_ns now)
 {
-    if (!transfer_take(task, now)) {
-        return;
-    }
     uint64_t there = task->out_max / task->nexus->unit->block_len;
     uint64_t blocks = task->blocks < there ? task->blocks : there;
     unsigned flags = stable_flags(task);
     if (blocks == 0) {
         task_succeed(task, now);
     } else {
-        task_submit(task, &write_way, NODE_WRITE, flags, task->lba, blocks, now);
+        task_submit(task, &write_way, operation, flags, task->lba, blocks, now);
+    }
+}
+
+void execute_write(struct scsi_task *task, instant_ns now)
+{
+    if (transfer_take(task, now)) {
+        submit_with_data(task, NODE_WRITE, now);
+    }
+}
+
+// The blocks get the initiator's bits beside their own: these are read first, into as much room.
+void execute_or_write(struct scsi_task *task, instant_ns now)
+{
+    if (!transfer_take(task, now)) {
+        return;
+    }
+    if (task->whole_len > NODE_TRANSFER_MAX / 2) {
+        task_fail(task, FAULT_CDB_FIELD, now);
+    } else {
+        submit_with_data(task, NODE_OR_WRITE, now);
     }
 }
 

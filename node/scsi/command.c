@@ -80,6 +80,7 @@ const struct scsi_command scsi_commands[] = {
      execute_compare_and_write,
      {DPO_FUA, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 255, 0, 0}},
     {0x8a, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write, USAGE_16(DPO_FUA)},
+    {0x8b, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_or_write, USAGE_16(DPO_FUA)},
     {0x8e, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write_verify, USAGE_16(BYTCHK)},
     {0x8f, SCSI_NO_ACTION, 0, NEEDS_READ, execute_verify, USAGE_16(BYTCHK)},
     {0x90, SCSI_NO_ACTION, 0, NEEDS_READ, execute_prefetch, USAGE_16(0x02)},

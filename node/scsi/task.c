@@ -198,7 +198,8 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
     const struct scsi_target_parts *parts = &nexus->it->target->parts;
     uint64_t len = blocks * nexus->unit->block_len;
     bool swaps = operation == NODE_COMPARE_AND_WRITE;
-    bool has_data = operation == NODE_READ || operation == NODE_WRITE || swaps;
+    bool has_data =
+        operation == NODE_READ || operation == NODE_WRITE || operation == NODE_OR_WRITE || swaps;
     uint32_t answer_len =
         operation == NODE_EXTENTS ? TASK_EXTENT_MAX * sizeof(struct node_extent) : 0;
     task->way = way;

@@ -147,6 +147,12 @@ static void stage_transferred(void *cta, struct service_request *request,
         request->completion = outcome == NODE_OK && !is_same ? NODE_MISCOMPARE : outcome;
         request->miscompare_at = stage->miscompare_at;
         scsi_for_cta.complete(stage->target, request, now);
+    } else if (request->operation == NODE_OR_WRITE) {
+        for (uint64_t i = 0; outcome == NODE_OK && i < request->len; i++) {
+            at[i] |= stage->buffer[i];
+        }
+        request->completion = outcome;
+        scsi_for_cta.complete(stage->target, request, now);
     } else if (request->operation == NODE_WRITE) {
         if (outcome == NODE_OK) {
             memcpy(at, stage->buffer, request->len);

@@ -34,6 +34,13 @@ static struct service_request swap(uint64_t offset)
     return request;
 }
 
+static struct service_request or_write(uint64_t offset)
+{
+    struct service_request request = rig_request(NODE_OR_WRITE, offset, BLOCK);
+    request.data_len = BLOCK;
+    return request;
+}
+
 // The client's data: what it expects, or writes; then what it writes if that is so.
 static void give(struct rig *rig, struct service_request *request, uint8_t first, uint8_t second)
 {
@@ -94,6 +101,42 @@ static void what_is_as_expected_is_written(void **state)
     assert_int_equal(outcome(rig, &second, 0, 2), NODE_MISCOMPARE);
     assert_int_equal(rig->volume[0], 1);
     assert_int_equal(cta_pool_taken_len(rig->cta), 0);
+    rig_destroy(rig);
+}
+
+static void bits_are_added_to_those_of_the_range(void **state)
+{
+    struct rig *rig = rig_slow();
+    struct service_request first = or_write(BLOCK), second = or_write(BLOCK);
+    memset(rig->volume + BLOCK, 0x81, BLOCK);
+    assert_int_equal(outcome(rig, &first, 0x18, 0), NODE_OK);
+    assert_int_equal(rig->volume[BLOCK], 0x99);
+    assert_int_equal(rig->volume[2 * BLOCK - 1], 0x99);
+    assert_int_equal(rig->volume[BLOCK - 1] | rig->volume[2 * BLOCK], 0);
+    assert_int_equal(outcome(rig, &second, 0x40, 0), NODE_OK);
+    assert_int_equal(rig->volume[BLOCK], 0xd9);
+    assert_int_equal(cta_pool_taken_len(rig->cta), 0);
+    rig_destroy(rig);
+}
+
+// Each adds a bit of its own to what the one before has left.
+static void of_many_who_add_bits_none_is_lost(void **state)
+{
+    enum { COUNT = 8 };
+    struct rig *rig = rig_slow();
+    struct service_request requests[COUNT];
+    rig->holds = true;
+    for (unsigned i = 0; i < COUNT; i++) {
+        requests[i] = or_write(0);
+        requests[i].connection = i % 2 == 0 ? RIG_CONNECTION : OTHER;
+        begin(rig, &requests[i], (uint8_t)(1 << i), 0);
+    }
+    while (rig->held_count > 0) {
+        assert_int_equal(rig->held_count, 1);
+        device_goes_on(rig);
+    }
+    assert_int_equal(rig->completed, COUNT);
+    assert_int_equal(rig->volume[0] & rig->volume[BLOCK - 1], 0xff);
     rig_destroy(rig);
 }
 
@@ -212,10 +255,10 @@ static void of_many_who_count_none_is_lost(void **state)
     rig_destroy(rig);
 }
 
-static void dies_in(bool second_half)
+static void dies_in(struct service_request held, bool second_half)
 {
     struct rig *rig = rig_slow();
-    struct service_request held = swap(0), over = rig_request(NODE_WRITE, 0, BLOCK);
+    struct service_request over = rig_request(NODE_WRITE, 0, BLOCK);
     rig->holds = true;
     begin(rig, &held, 0, 1);
     begin(rig, &over, 2, 0);
@@ -244,12 +287,14 @@ static void dies_in(bool second_half)
 
 static void a_unit_may_die_while_it_compares(void **state)
 {
-    dies_in(false);
+    dies_in(swap(0), false);
+    dies_in(or_write(0), false);
 }
 
 static void a_unit_may_die_while_it_writes(void **state)
 {
-    dies_in(true);
+    dies_in(swap(0), true);
+    dies_in(or_write(0), true);
 }
 
 static void what_is_reserved_between_the_halves_is_not_written(void **state)
@@ -278,14 +323,17 @@ static void what_is_reserved_between_the_halves_is_not_written(void **state)
 static void lengths_must_fit(void **state)
 {
     struct rig *rig = rig_slow();
-    struct service_request requests[] = {compare(0), compare(0), swap(0), swap(0), swap(0)};
+    struct service_request requests[] = {compare(0), compare(0),  swap(0),    swap(0),
+                                         swap(0),    or_write(0), or_write(0)};
     requests[0].data_len = 2 * BLOCK;
     requests[1].len = requests[1].data_len = NODE_TRANSFER_MAX / 2 + BLOCK;
     requests[2].data_len = BLOCK;
     requests[3].len = NODE_SWAP_MAX + BLOCK;
     requests[3].data_len = 2 * (NODE_SWAP_MAX + BLOCK);
     requests[4].flags = NODE_NO_HOLE;
-    for (unsigned i = 0; i < 5; i++) {
+    requests[5].data_len = 2 * BLOCK;
+    requests[6].len = requests[6].data_len = NODE_TRANSFER_MAX / 2 + BLOCK;
+    for (unsigned i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         rig_submit_request(rig, &requests[i]);
         assert_int_equal(rig->completed, i + 1);
         assert_int_equal(rig->last_completion, NODE_MALFORMED);
@@ -298,6 +346,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_compare_says_whether_the_range_has_it),
         cmocka_unit_test(what_is_as_expected_is_written),
+        cmocka_unit_test(bits_are_added_to_those_of_the_range),
+        cmocka_unit_test(of_many_who_add_bits_none_is_lost),
         cmocka_unit_test(a_failed_half_is_the_end),
         cmocka_unit_test(changes_wait_while_the_range_is_held),
         cmocka_unit_test(a_hold_waits_for_changes_under_way),

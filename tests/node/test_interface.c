@@ -41,7 +41,7 @@ static void every_operation_is_what_the_protocols_have_it_for(void **state)
 {
     static const struct {
         unsigned operation;
-        const char *name, *facts; // Range, to the Client, to the Device, changes, Compares
+        const char *name, *facts; // Range, to the Client, to the Device, Writes, looks first (M)
         unsigned flags;
     } rows[] = {
         {NODE_READ, "read", "rc", 0},
@@ -53,6 +53,7 @@ static void every_operation_is_what_the_protocols_have_it_for(void **state)
         {NODE_PROFILE, "profile", "c", 0},
         {NODE_COMPARE, "compare", "rdm", 0},
         {NODE_COMPARE_AND_WRITE, "compare and write", "rdwm", NODE_FUA},
+        {NODE_OR_WRITE, "or write", "rdwm", NODE_FUA},
     };
     assert_int_equal(sizeof rows / sizeof rows[0], NODE_OPERATION_COUNT);
     for (unsigned i = 0; i < NODE_OPERATION_COUNT; i++) {
@@ -60,7 +61,7 @@ static void every_operation_is_what_the_protocols_have_it_for(void **state)
         char facts[8];
         snprintf(facts, sizeof facts, "%s%s%s%s%s", f->has_range ? "r" : "",
                  f->moves_to_client ? "c" : "", f->moves_to_device ? "d" : "",
-                 f->changes ? "w" : "", f->compares ? "m" : "");
+                 f->changes ? "w" : "", f->reads_first ? "m" : "");
         assert_string_equal(f->name, rows[i].name);
         assert_string_equal(facts, rows[i].facts);
         assert_int_equal(f->flags, rows[i].flags);

@@ -120,10 +120,10 @@ static void each_number_has_its_name(void **state)
     static const char *const lines[] = {
         "weft_volume_operations_total{volume=\"disk\",operation=\"read\"} 2",
         "weft_volume_operations_total{volume=\"disk\",operation=\"write\"} 0",
-        "weft_volume_operations_total{volume=\"disk\",operation=\"compare and write\"} 1",
+        "weft_volume_operations_total{volume=\"disk\",operation=\"or write\"} 1",
         "weft_volume_operations_total{volume=\"#9\",operation=\"flush\"} 1",
         "weft_volume_octets_total{volume=\"disk\",operation=\"read\"} 100",
-        "weft_volume_octets_total{volume=\"disk\",operation=\"compare and write\"} 101",
+        "weft_volume_octets_total{volume=\"disk\",operation=\"or write\"} 101",
         "weft_volume_octets_total{volume=\"#9\",operation=\"read\"} 0",
         "weft_volume_completions_total{volume=\"disk\",completion=\"ok\"} 200",
         "weft_volume_completions_total{volume=\"disk\",completion=\"standby\"} 201",
@@ -189,7 +189,7 @@ static void latency_is_told_of_what_there_was(void **state)
                            "operation=\"read\"} 2"),
                      1);
     assert_int_equal(times("weft_volume_latency_seconds_count{volume=\"disk\",driver=\"file\","
-                           "operation=\"compare and write\"} 1"),
+                           "operation=\"or write\"} 1"),
                      1);
     assert_int_equal(times("weft_volume_latency_seconds_count{volume=\"#9\",driver=\"\","
                            "operation=\"flush\"} 1"),

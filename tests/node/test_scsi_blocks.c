@@ -112,6 +112,31 @@ static void writes_put_what_the_initiator_has_up_to_the_last_block(void **state)
     }
 }
 
+static void bits_are_added_to_those_of_the_blocks(void **state)
+{
+    enum { MOST = NODE_TRANSFER_MAX / 2 / STAGE_BLOCK_LEN };
+    uint8_t expected[1024];
+    for (unsigned i = 0; i < sizeof expected; i++) {
+        expected[i] = at_block(3)[i] | stage->out[i];
+    }
+    expect_good(cdb_of(0x8b, 3, 2), 0, 1024, "or write 3+2\n");
+    expect_volume(3, 2, expected);
+    expect_good(cdb_of(0x8b, 0, 4), 0, 1535, "or write 0+2\n"); // whole blocks of what there is
+    assert_int_equal(stage->task.whole_len, 2048);
+    expect_good(cdb_of(0x8b, 0, 0), 0, 0, "");
+    expect_fault(cdb_of(0x8b, LAST, 2), 0, 1024, FAULT_LBA);
+    uint8_t cdb[SCSI_CDB_LEN];
+    cdb_fill(cdb, 0x8b, 7, 1);
+    cdb[1] = 1 << 3;
+    expect_good(cdb, 0, 512, "or write 7+1 fua\n");
+    cdb[1] = 1 << 5;
+    expect_fault(cdb, 0, 512, FAULT_CDB_FIELD);
+    stage->row.profile.size = 4ULL * NODE_TRANSFER_MAX;
+    stage_become(STAGE_ALL);
+    expect_good(cdb_of(0x8b, 0, MOST), 0, 512, "or write 0+1\n");
+    expect_fault(cdb_of(0x8b, 0, MOST + 1), 0, 512, FAULT_CDB_FIELD);
+}
+
 static void a_transfer_has_a_longest_length(void **state)
 {
     enum { MOST = NODE_TRANSFER_MAX / STAGE_BLOCK_LEN };
@@ -514,6 +539,7 @@ int main(void)
         STAGE_TEST(addresses_of_six_octets_have_21_bits),
         STAGE_TEST(no_more_is_read_than_the_initiator_takes),
         STAGE_TEST(writes_put_what_the_initiator_has_up_to_the_last_block),
+        STAGE_TEST(bits_are_added_to_those_of_the_blocks),
         STAGE_TEST(a_transfer_has_a_longest_length),
         STAGE_TEST(protection_information_is_refused),
         STAGE_TEST(every_range_is_held_to_the_volumes_end),

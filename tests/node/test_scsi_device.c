@@ -48,7 +48,7 @@ static void what_no_unit_has_the_number_of_is_not_there(void **state)
 static void what_changes_blocks_is_refused_where_nobody_may_write(void **state)
 {
     static const uint8_t writes[] = {0x0a, 0x2a, 0x2e, 0x41, 0x42, 0x89,
-                                     0x8a, 0x8e, 0x93, 0xaa, 0xae};
+                                     0x8a, 0x8b, 0x8e, 0x93, 0xaa, 0xae};
     static const uint8_t rest[] = {0x08, 0x28, 0x2f, 0x35, 0x88, 0x91, 0xa8, 0x1b};
     stage_become(STAGE_ALL & ~VOLUME_CAN_WRITE);
     for (unsigned i = 0; i < sizeof writes; i++) {
@@ -125,6 +125,7 @@ static const struct {
     {0x88, NONE, {SIXTEEN(0xf8)}},
     {0x89, NONE, {0xf8, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 255}},
     {0x8a, NONE, {SIXTEEN(0xf8)}},
+    {0x8b, NONE, {SIXTEEN(0xf8)}},
     {0x8e, NONE, {SIXTEEN(0xf6)}},
     {0x8f, NONE, {SIXTEEN(0xf6)}},
     {0x90, NONE, {SIXTEEN(2)}},

@@ -9,7 +9,7 @@ from nbd_client import FLUSH, READ, TRIM, WRITE, ZEROES, Client
 from serving import Node, case, free_port, main, os, signal, until, weft
 
 OPERATIONS = 'read', 'write', 'flush', 'trim', 'write zeroes', 'extents', 'profile', 'compare', \
-    'compare and write'
+    'compare and write', 'or write'
 COMPLETIONS = ('ok', 'retry', 'malformed', 'range', 'unsupported', 'read only', 'no space', 'media',
                'transfer', 'timed out', 'no volume', 'internal', 'reserved', 'miscompare',
                'standby')
