@@ -190,6 +190,18 @@ void say_from(struct pair *p, struct packet *packet, int fd, const struct sockad
         (ssize_t)out.len);
 }
 
+int another_socket(const char *addr, struct sockaddr_in *ret_at)
+{
+    const int dont_fragment = IP_PMTUDISC_DO;
+    socklen_t len = sizeof *ret_at;
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    *ret_at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(addr)};
+    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &dont_fragment, sizeof dont_fragment);
+    assert_int_equal(bind(fd, (struct sockaddr *)ret_at, sizeof *ret_at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)ret_at, &len), 0);
+    return fd;
+}
+
 void say(struct pair *p, struct packet *packet)
 {
     say_from(p, packet, ends.fd, &ends.peer_at, 0);
@@ -389,6 +401,7 @@ void expect_silence(struct pair *p, unsigned n, uint32_t msn)
     post_receive(p, RECEIVE_LEN);
     say_send(p, n, "next");
     hear_ack(p, n, msn);
+    assert_int_equal(poll_one().byte_len, 4); // and it was not taken for what came again
 }
 
 void expect_no_word(struct pair *p)

@@ -69,6 +69,7 @@ static inline uint32_t weft_psn(unsigned n)
 void say(struct pair *p, struct packet *packet); // with destination and ICRC
 void say_from(struct pair *p, struct packet *packet, int fd, const struct sockaddr_in *from,
               uint32_t icrc_change); // ... from another socket; with an ICRC that is so much off
+int another_socket(const char *addr, struct sockaddr_in *ret_at); // of this host's; at any port
 // The peer's n-th packet of an RC message, with the headers that its opcode has, zeros in those
 // that a test does not fill, and so much payload; asks for an acknowledgement at the end of it.
 void request(struct packet *packet, unsigned operation, unsigned n, const void *octets, size_t len);
@@ -92,7 +93,8 @@ void hear_atomic(struct pair *p, unsigned n, uint64_t original);
 void hear_request(struct pair *p, struct packet *packet, unsigned operation, unsigned n);
 // Before weft answers the peer's n-th packet, an empty Write, its own `weft_n`-th does not leave.
 void expect_withheld(struct pair *p, unsigned n, unsigned weft_n);
-// All is well still: a Send, n-th, is taken and acknowledged at once, with nothing said before.
+// All is well still: a Send, n-th, is received and acknowledged at once, with nothing said before,
+// nor anything else completed.
 void expect_silence(struct pair *p, unsigned n, uint32_t msn);
 // The same by a pair of its own, where this one takes no more, or says nothing.
 void expect_no_word(struct pair *p);

@@ -5,6 +5,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/conformance/pair.h"
 
@@ -398,6 +399,18 @@ static void a_dreq_is_answered_and_told(void **state)
     service_close(&s);
 }
 
+// What was said has been heard when a request behind it is answered; and who is not connected any
+// more says no DREQ.
+static void expect_that_nothing_has_ended(struct server *s)
+{
+    struct server nobody = {.port = 0};
+    req_begin(&nobody)[REQ_SERVICE] = 0x77;
+    say_mad();
+    expect_rejected(&nobody, 8);
+    assert_int_equal(rdma_disconnect(s->id), 0);
+    hear_of(s, DREQ);
+}
+
 // 12.6.10: it names the queue pair that is to end.
 static void a_dreq_for_another_queue_pair_ends_nothing(void **state)
 {
@@ -409,15 +422,26 @@ static void a_dreq_for_another_queue_pair_ends_nothing(void **state)
     put_be24(mad + DREQ_QPN, s.id->qp->qp_num ^ 1);
     say_mad();
     say_of(&s, DREQ, weft_id + 1); // another connection
-    struct ibv_qp_attr attr;
-    struct ibv_qp_init_attr init;
-    mad = req_begin(&s); // what is answered behind them was behind them
-    s.peer_id = last_id;
-    put_be64(mad + REQ_SERVICE, 0x77);
+    expect_that_nothing_has_ended(&s);
+    service_close(&s);
+}
+
+// 12.9.8: both ids are the connection's, and so is the address.
+static void a_dreq_of_another_peer_ends_nothing(void **state)
+{
+    struct sockaddr_in from;
+    struct server s;
+    const int fd = another_socket("127.0.0.3", &from);
+    service_open(&s);
+    const uint32_t weft_id = connect_service(&s);
+    uint8_t *mad = mad_begin(DREQ, s.peer_id + 0x1000);
+    put_be32(mad + REMOTE_ID, weft_id);
+    put_be24(mad + DREQ_QPN, s.id->qp->qp_num);
     say_mad();
-    expect_rejected(&s, 8);
-    assert_int_equal(ibv_query_qp(s.id->qp, &attr, IBV_QP_STATE, &init), 0);
-    assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+    put_be32(mad + LOCAL_ID, s.peer_id);
+    say_from(&gsi, &out, fd, &from, 0);
+    expect_that_nothing_has_ended(&s);
+    close(fd);
     service_close(&s);
 }
 
@@ -474,6 +498,9 @@ static const struct {
     {"a GID that is not the sender's", REQ_LOCAL_GID + 15, 99, 12},
     {"a GID that is not weft's", REQ_REMOTE_GID + 15, 99, 12},
     {"a path MTU that there is not", REQ_MTU, 0x67, 26},
+    {"an address that is not the sender's", REQ_PRIVATE + 4 + 15, 99, 5},
+    {"an address that is not weft's", REQ_PRIVATE + 20 + 15, 99, 5},
+    {"addresses of IPv3", REQ_PRIVATE + 1, 3 << 4, 5},
 };
 
 static void a_request_that_cannot_be_is_rejected_with_its_reason(void **state)
@@ -539,6 +566,9 @@ static void other_mads_are_dropped(void **state)
     }
     req_begin(&s);
     put_be32(out.octets + BTH_LEN, GSI_QKEY + 1);
+    say_mad();
+    req_begin(&s);
+    put_be32(out.octets + BTH_LEN + 4, 0x00abcd); // from another queue pair than 1
     say_mad();
     req_begin(&s);
     out.len -= 4; // too short
@@ -615,6 +645,7 @@ int main(void)
         cmocka_unit_test(data_stand_for_an_rtu),
         cmocka_unit_test(a_dreq_is_answered_and_told),
         cmocka_unit_test(a_dreq_for_another_queue_pair_ends_nothing),
+        cmocka_unit_test(a_dreq_of_another_peer_ends_nothing),
         cmocka_unit_test(weft_ends_by_a_dreq),
         cmocka_unit_test(a_dreq_of_nobody_is_answered),
         cmocka_unit_test(a_program_rejects_with_private_data),

@@ -319,18 +319,6 @@ static void a_flow_has_one_source_port(void **state)
     pair_close(&p);
 }
 
-static int another_socket(const char *addr, struct sockaddr_in *ret_at)
-{
-    const int dont_fragment = IP_PMTUDISC_DO;
-    socklen_t len = sizeof *ret_at;
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    *ret_at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(addr)};
-    setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &dont_fragment, sizeof dont_fragment);
-    assert_int_equal(bind(fd, (struct sockaddr *)ret_at, sizeof *ret_at), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)ret_at, &len), 0);
-    return fd;
-}
-
 // Answers go to RoCE's port, wherever a packet came from.
 static void a_source_port_is_no_return_address(void **state)
 {

@@ -495,6 +495,38 @@ static void a_request_that_only_looks_like_a_duplicate_is_dropped(void **state)
     pair_close(&p);
 }
 
+static void an_atomic_that_only_looks_like_a_duplicate_is_dropped(void **state)
+{
+    const uint32_t key = program.mr->rkey;
+    struct pair p;
+    pair_open(&p);
+    say_add(&p, 0, at(64), key, 1);
+    hear(&p, &in);
+    say_add(&p, 0, at(72), key, 1);
+    say_add(&p, 0, at(64), key + 0x100, 1);
+    packet_begin(&out, COMPARE_SWAP, peer_psn(0));
+    packet_atomiceth(&out, at(64), key, 1, 0);
+    say(&p, &out);
+    expect_silence(&p, 1, 2);
+    pair_close(&p);
+}
+
+// 9.7.7.2: how many receives there are beyond the messages that are counted; few have their number
+// as the code.
+static void an_acknowledgement_tells_of_receives(void **state)
+{
+    struct pair p;
+    pair_open(&p);
+    post_receives(&p, 3);
+    for (unsigned n = 0; n < 3; n++) {
+        say_send(&p, n, "one");
+        hear(&p, &in);
+        assert_int_equal(opcode_of(&in), ACKNOWLEDGE);
+        assert_int_equal(syndrome_of(&in), 2 - n);
+    }
+    pair_close(&p);
+}
+
 /* ---- 9.7.5.2.8: no receive ------------------------------------------------------------------- */
 
 // With the program's timer, and the PSN that is to come again; what is behind is dropped.
@@ -639,6 +671,8 @@ int main(void)
         cmocka_unit_test(an_atomic_that_comes_twice_is_executed_once),
         cmocka_unit_test(an_atomic_of_long_ago_is_dropped),
         cmocka_unit_test(a_request_that_only_looks_like_a_duplicate_is_dropped),
+        cmocka_unit_test(an_atomic_that_only_looks_like_a_duplicate_is_dropped),
+        cmocka_unit_test(an_acknowledgement_tells_of_receives),
         cmocka_unit_test(who_has_no_receive_says_when_to_come_again),
         cmocka_unit_test(a_write_with_immediate_waits_for_a_receive_too),
         cmocka_unit_test(a_write_with_immediate_is_refused_at_its_end_alone),

@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/conformance/pair.h"
 
@@ -100,11 +102,14 @@ static void a_message_whose_first_is_missing_is_dropped(void **state)
 static void a_message_behind_a_hole_is_received(void **state)
 {
     struct pair p;
-    open_connection(&p, 2);
+    open_connection(&p, 3);
     say_part(&p, SEND_ONLY, 1000, "far", 3);
     expect_receive(0, 3);
     say_part(&p, SEND_ONLY, 1001, "next", 4);
     expect_receive(1, 4);
+    say_part(&p, SEND_FIRST, 2000, NULL, PMTU);
+    say_part(&p, SEND_LAST, 2001, NULL, 1);
+    expect_receive(2, PMTU + 1);
     pair_close(&p);
 }
 
@@ -116,6 +121,41 @@ static void a_message_that_does_not_end_is_dropped(void **state)
     say_part(&p, SEND_FIRST, 0, NULL, PMTU);
     say_part(&p, SEND_ONLY, 1, "whole", 5);
     expect_receive(0, 5);
+    pair_close(&p);
+}
+
+static void a_packet_from_another_address_is_dropped(void **state)
+{
+    struct sockaddr_in from;
+    struct pair p;
+    const int fd = another_socket("127.0.0.3", &from);
+    open_connection(&p, 1);
+    request(&out, UC | SEND_ONLY, 0, "another's", 9);
+    say_from(&p, &out, fd, &from, 0);
+    say_part(&p, SEND_ONLY, 0, "whole", 5);
+    expect_receive(0, 5);
+    close(fd);
+    pair_close(&p);
+}
+
+static void packets_of_another_kind_or_service_are_dropped(void **state)
+{
+    struct pair p;
+    open_connection(&p, 1);
+    memset(program.memory, 0, 2 * PMTU);
+    say_part(&p, SEND_FIRST, 0, NULL, PMTU);
+    say_part(&p, WRITE_LAST, 1, "another kind", 12);
+    packet_begin(&out, UC | WRITE_FIRST, peer_psn(2));
+    packet_reth(&out, at(0), program.mr->rkey, PMTU + 4);
+    packet_payload(&out, memset(in.octets, 'w', PMTU), PMTU);
+    say(&p, &out);
+    say_part(&p, SEND_LAST, 3, "send", 4);
+    request(&out, RC | SEND_ONLY, 4, "reliable", 8);
+    say(&p, &out);
+    say_part(&p, SEND_ONLY, 4, "whole", 5);
+    expect_receive(0, 5);
+    assert_int_equal(program.memory[PMTU - 1], 'w');
+    assert_int_equal(program.memory[PMTU], 0);
     pair_close(&p);
 }
 
@@ -176,6 +216,38 @@ static void writes_are_placed_where_they_may_be(void **state)
     assert_int_equal(wc.imm_data, htonl(0x0a0b0c0d));
     assert_int_equal(wc.byte_len, 1);
     assert_memory_equal(program.memory, "Open", 4);
+    pair_close(&p);
+}
+
+// 9.8.2.2: the whole of it is looked at when it begins.
+static void a_write_that_would_leave_its_region_places_nothing(void **state)
+{
+    const uint32_t offset = MEMORY_LEN - PMTU;
+    struct pair p;
+    open_connection(&p, 1);
+    memset(program.memory + offset, 0, PMTU);
+    packet_begin(&out, UC | WRITE_FIRST, peer_psn(0));
+    packet_reth(&out, at(offset), program.mr->rkey, PMTU + 1);
+    packet_payload(&out, memset(in.octets, 'w', PMTU), PMTU);
+    say(&p, &out);
+    say_part(&p, SEND_ONLY, 1, "behind", 6);
+    expect_receive(0, 6);
+    assert_int_equal(program.memory[offset], 0);
+    pair_close(&p);
+}
+
+static void a_write_without_the_right_of_the_queue_pair_is_dropped(void **state)
+{
+    struct pair_attr attr = unreliable(IBV_QPT_UC);
+    struct pair p;
+    attr.rights = 0;
+    pair_open_as(&p, &attr);
+    post_receives(&p, 1);
+    program.memory[0] = 0;
+    say_unreliable_write(&p, WRITE_ONLY, 0, program.mr->rkey, "write");
+    say_part(&p, SEND_ONLY, 1, "behind", 6);
+    expect_receive(0, 6);
+    assert_int_equal(program.memory[0], 0);
     pair_close(&p);
 }
 
@@ -330,6 +402,45 @@ static void a_datagram_without_a_receive_is_dropped(void **state)
     pair_close(&p);
 }
 
+// To queue pair 0xffffff, from a socket of the host's that sends to groups where weft hears them.
+static void say_to_group(struct pair *p, const struct sockaddr_in *group, uint32_t qkey,
+                         const char *text)
+{
+    const struct sockaddr_in weft_at = ends.weft_at;
+    struct sockaddr_in from;
+    const int fd = another_socket(inet_ntoa(weft_at.sin_addr), &from);
+    setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &weft_at.sin_addr, sizeof weft_at.sin_addr);
+    datagram(SEND_ONLY, 0, qkey, text, strlen(text));
+    put_be24(out.octets + BTH_DEST_QP, 0xffffff);
+    ends.weft_at = *group;
+    say_from(p, &out, fd, &from, 0);
+    ends.weft_at = weft_at;
+    close(fd);
+}
+
+// 10.5.2: who is attached has it, with the Q_Key; its IP header names the group.
+static void a_datagram_to_a_group_is_for_who_is_attached(void **state)
+{
+    struct sockaddr_in group = ends.weft_at;
+    union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
+    struct pair attached, other;
+    group.sin_addr.s_addr = inet_addr("239.7.7.7");
+    memcpy(gid.raw + 12, &group.sin_addr, 4);
+    open_datagrams(&other, 1);
+    open_datagrams(&attached, 1);
+    assert_int_equal(ibv_attach_mcast(attached.qp, &gid, 0), 0);
+    say_to_group(&attached, &group, PAIR_QKEY + 1, "dropped");
+    say_to_group(&attached, &group, PAIR_QKEY, "to all");
+    const struct ibv_wc wc = poll_one();
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.qp_num, attached.qp->qp_num);
+    assert_int_equal(wc.byte_len, GRH_LEN + 6);
+    assert_memory_equal(program.memory + RECEIVES_AT + 20 + 16, &group.sin_addr, 4);
+    assert_int_equal(ibv_detach_mcast(attached.qp, &gid, 0), 0);
+    pair_close(&attached);
+    pair_close(&other);
+}
+
 static void send_datagram(struct pair *p, uint32_t qkey, enum ibv_wr_opcode opcode)
 {
     struct ibv_ah_attr attr = {.is_global = 1,
@@ -389,9 +500,13 @@ int main(void)
         cmocka_unit_test(a_message_whose_first_is_missing_is_dropped),
         cmocka_unit_test(a_message_behind_a_hole_is_received),
         cmocka_unit_test(a_message_that_does_not_end_is_dropped),
+        cmocka_unit_test(a_packet_from_another_address_is_dropped),
+        cmocka_unit_test(packets_of_another_kind_or_service_are_dropped),
         cmocka_unit_test(packets_of_wrong_lengths_are_dropped),
         cmocka_unit_test(what_finds_no_receive_is_dropped),
         cmocka_unit_test(writes_are_placed_where_they_may_be),
+        cmocka_unit_test(a_write_that_would_leave_its_region_places_nothing),
+        cmocka_unit_test(a_write_without_the_right_of_the_queue_pair_is_dropped),
         cmocka_unit_test(reads_and_atomics_are_dropped),
         cmocka_unit_test(what_weft_sends_needs_no_answer),
         cmocka_unit_test(a_datagram_comes_behind_its_ip_header),
@@ -400,6 +515,7 @@ int main(void)
         cmocka_unit_test(what_is_no_datagram_is_dropped),
         cmocka_unit_test(a_datagram_too_long_for_its_receive_is_dropped),
         cmocka_unit_test(a_datagram_without_a_receive_is_dropped),
+        cmocka_unit_test(a_datagram_to_a_group_is_for_who_is_attached),
         cmocka_unit_test(a_datagram_says_who_sent_it),
         cmocka_unit_test(a_q_key_may_be_the_queue_pairs),
     };
