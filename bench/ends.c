@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READS_OUTSTANDING = 64, RESOLVE_LIMIT_MS = 2000, RETRIES = 7 /* RNR: for ever */ };
+enum { READS_OUTSTANDING = 128, RESOLVE_LIMIT_MS = 2000, RETRIES = 7 /* RNR: for ever */ };
 
 void fail(const char *what)
 {

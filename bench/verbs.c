@@ -18,7 +18,7 @@
 
 enum {
     PING_LEN = 64,
-    DEPTH = 64,
+    DEPTH = 128, // messages: of 4 KiB no fewer than raw UDP has on the way (bench/roce.py)
     SIGNAL_EVERY = 8,
     LATENCY_SECONDS = 5, // fewer round trips then: four threads may have two processors
 };
