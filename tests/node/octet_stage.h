@@ -60,7 +60,8 @@ struct octet_stage {
     uint32_t hidden; // volume that the client may not see; 0: none
     const struct tts_for_cta *service;
     void *service_ctx;
-    struct client asker; // who connected last
+    struct client asker;        // who connected last
+    enum connect_status answer; // to who connects from now on
     unsigned connects, disconnects;
 
     // The CTA.
@@ -96,7 +97,7 @@ static void stage_connect(void *uma, struct connect_request *request)
     s->service = request->service;
     s->service_ctx = request->tts_ctx;
     s->asker = request->client;
-    request->status = CONNECT_OK;
+    request->status = s->answer;
     request->connection = STAGE_CONNECTION + s->connects++;
     request->tts->on_connected(request->tts_ctx, request);
 }
@@ -205,6 +206,7 @@ enum stage_word {
     STAGE_RELEASE = 'r',
     STAGE_LAND = 'l', // the write whose data are held
     STAGE_DROP = 'd',
+    STAGE_ADVERTISE = 'a', // the table as it is now
     STAGE_STOP = 't',
     STAGE_QUIT = 'q'
 };
@@ -232,6 +234,9 @@ static void stage_on_word(void *ctx, uint32_t events)
         break;
     case STAGE_DROP:
         s->tts->drop(s->tts_ctx, STAGE_CONNECTION);
+        break;
+    case STAGE_ADVERTISE:
+        s->tts->advertise(s->tts_ctx, &s->table);
         break;
     case STAGE_STOP:
         s->tts->stop(s->tts_ctx);
