@@ -92,11 +92,49 @@ static int hand_connect_result(struct link_stream *stream)
     return link_of(stream->link)->result;
 }
 
+size_t hand_place(struct hand_stream *s)
+{
+    size_t offered = 0;
+    while (s->in_done < s->in_len && !s->is_place_stalled) {
+        const struct place_offer offer = {.position = s->in_done,
+                                          .octets =
+                                              span_of(s->in + s->in_done, s->in_len - s->in_done),
+                                          .order = PLACE_IN_ORDER,
+                                          .is_segment_start = true,
+                                          .is_segment_end = true};
+        struct place_answer answer = {.len = offer.octets.len};
+        const enum place_verdict verdict = s->place.place(s->place.ctx, &offer, &answer);
+        if (verdict == PLACE_DROP || (verdict == PLACE_PLACED && answer.len == 0)) {
+            abort(); // not in order, and not of nothing
+        }
+        s->is_place_stalled = verdict == PLACE_BUFFER;
+        offered += answer.len;
+        s->in_done += verdict == PLACE_PLACED ? answer.len : 0;
+    }
+    return offered;
+}
+
+static void hand_set_place(struct link_stream *stream, const struct place_port *port)
+{
+    hand_stream_of(stream)->place = *port;
+}
+
+static void hand_resume(struct link_stream *stream)
+{
+    hand_stream_of(stream)->is_place_stalled = false;
+    hand_stream_of(stream)->resume_count++;
+    hand_place(hand_stream_of(stream));
+}
+
 static ssize_t hand_recv(struct link_stream *stream, struct mspan into)
 {
     struct hand_stream *s = hand_stream_of(stream);
     size_t len = s->in_len - s->in_done;
     s->recv_count++;
+    if (s->place.place != NULL && len > 0) {
+        len = hand_place(s);
+        return len > 0 ? (ssize_t)len : -EAGAIN;
+    }
     if (len == 0) {
         return s->end == HAND_NO_END ? -EAGAIN : s->end;
     }
@@ -308,6 +346,8 @@ static const struct link_ops ops = {
     .recv = hand_recv,
     .borrow = hand_borrow,
     .give_back = hand_give_back,
+    .set_place = hand_set_place,
+    .resume = hand_resume,
     .send = hand_send,
     .unsettled = hand_unsettled,
     .want_out = hand_want_out,

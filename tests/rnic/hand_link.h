@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include "base/port_link.h"
+#include "base/port_place.h"
 
 enum { HAND_STREAM_MAX = 64, HAND_OCTETS_MAX = 400 * 1024 };
 
@@ -22,7 +23,10 @@ struct hand_stream {
     int end;          // behind that: 0, the peer's FIN, or a negative errno; HAND_NO_END
     bool is_end_told; // which the link does once
     unsigned recv_count;
-    bool is_cut; // what is lent goes on elsewhere
+    bool is_cut;             // what is lent goes on elsewhere
+    struct place_port place; // where octets go when they come; none: to recv
+    bool is_place_stalled;   // until it is resumed
+    unsigned resume_count;
 
     size_t out_len;
     size_t room; // octets that may follow
@@ -56,3 +60,5 @@ struct hand_link *hand_link_begin(void);
 struct hand_stream *hand_stream_of(struct link_stream *stream);
 // These octets come next; the device has not looked yet.
 void hand_come(struct hand_stream *s, const void *octets, size_t len);
+// All that has come is offered to the port, as by a link that was not asked. How many octets.
+size_t hand_place(struct hand_stream *s);
