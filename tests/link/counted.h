@@ -1,6 +1,9 @@
 // One counter of a link, looked up by its name.
 #pragma once
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <cmocka.h>
