@@ -36,9 +36,25 @@ static size_t sent_len; // by TCP, as far as it was offered
 static int addr_error;
 static const char *peer_text; // in place of the peer's address
 
+static struct link_ready tcp_report; // what it reports next; no stream: what there is
+static int poll_error;
+static ssize_t recv_said; // 1: what there is
+static int result_said;   // likewise
+static unsigned wake_count;
+static duration_ns waited_ns; // by the last wait
+static int in_wanted;         // by the last wish; -1: there was none
+
 static inline int count_poll(struct link *link, struct link_ready *ret, unsigned max)
 {
     poll_count++;
+    if (poll_error != 0) {
+        return poll_error;
+    }
+    if (tcp_report.stream != NULL) {
+        *ret = tcp_report;
+        tcp_report.stream = NULL;
+        return 1;
+    }
     return plain_ops->poll(link, ret, max);
 }
 
@@ -59,6 +75,9 @@ static inline ssize_t recv_by_hand(struct link_stream *stream, struct mspan into
         recv_refusals--;
         return -EAGAIN;
     }
+    if (recv_said != 1) {
+        return recv_said;
+    }
     return plain_ops->recv(stream, into);
 }
 
@@ -76,6 +95,29 @@ static inline int peer_addr_by_hand(const struct link_stream *stream, struct soc
     return error;
 }
 
+static inline int result_by_hand(struct link_stream *stream)
+{
+    return result_said != 1 ? result_said : plain_ops->connect_result(stream);
+}
+
+static inline void count_wake(struct link *link)
+{
+    wake_count++;
+    plain_ops->wake(link);
+}
+
+static inline void note_wait(struct link *link, duration_ns timeout_ns)
+{
+    waited_ns = timeout_ns;
+    plain_ops->wait(link, timeout_ns);
+}
+
+static inline void note_want_in(struct link_stream *stream, bool wanted)
+{
+    in_wanted = wanted;
+    plain_ops->want_in(stream, wanted);
+}
+
 static inline int begin(void **state)
 {
     struct link *inner;
@@ -83,6 +125,10 @@ static inline int begin(void **state)
     now_ns = NS_PER_S;
     addr_error = 0;
     recv_refusals = 0;
+    tcp_report.stream = NULL;
+    poll_error = 0;
+    recv_said = result_said = 1;
+    in_wanted = -1;
     peer_text = NULL;
     descriptors_note();
     local_link_open(&config);
@@ -92,6 +138,10 @@ static inline int begin(void **state)
     tcp_ops.poll = count_poll;
     tcp_ops.send = count_send;
     tcp_ops.recv = recv_by_hand;
+    tcp_ops.connect_result = result_by_hand;
+    tcp_ops.wake = count_wake;
+    tcp_ops.wait = note_wait;
+    tcp_ops.want_in = note_want_in;
     tcp_ops.local_addr = local_addr_by_hand;
     tcp_ops.peer_addr = peer_addr_by_hand;
     inner->ops = &tcp_ops;

@@ -47,11 +47,115 @@ static void who_has_waited_asks_tcp_at_once(void **state)
     hold_off_tcp();
     poll_count = 0;
     link_wake(the_link);
-    link_wait(the_link, INSTANT_NEVER);
+    link_wait(the_link, 4711);
+    assert_int_equal(waited_ns, 4711);
     look(l.active);
     look(l.active);
     look(l.active);
     assert_int_equal(poll_count, 1);
+    is_held = false;
+}
+
+// What TCP has reported of a stream in memory, and what recv and connect_result of TCP say then.
+static void what_tcp_reports_is_what_the_stream_has(void **state)
+{
+    static const struct {
+        bool is_switched; // its octets by TCP have come
+        unsigned what;
+        ssize_t recv;
+        int result;
+        unsigned wanted;
+        bool is_over;
+        int error;
+    } rows[] = {
+        {false, LINK_READY_IN | LINK_READY_OUT, 1, 1, LINK_READY_IN, false, 0},
+        {false, LINK_READY_ERR, 1, -ETIMEDOUT, LINK_READY_IN | LINK_READY_ERR, true, -ETIMEDOUT},
+        {true, LINK_READY_IN, -EAGAIN, 1, 0, false, 0},
+        {true, LINK_READY_IN, 5, 1, 0, false, 0}, // that nobody has sent
+        {true, LINK_READY_OUT, 0, -ETIMEDOUT, 0, false, 0},
+        {true, LINK_READY_IN, 0, 1, LINK_READY_IN, true, 0},
+        {true, LINK_READY_IN, -ECONNRESET, 1, LINK_READY_IN | LINK_READY_ERR, true, -ECONNRESET},
+        {true, LINK_READY_ERR, -EAGAIN, -ETIMEDOUT, LINK_READY_IN | LINK_READY_ERR, true,
+         -ETIMEDOUT},
+        {true, LINK_READY_IN | LINK_READY_ERR, -EPIPE, -ETIMEDOUT, LINK_READY_IN | LINK_READY_ERR,
+         true, -EPIPE},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        go_over();
+        hold_off_tcp();
+        while (look(l.active) != 0 || look(l.passive) != 0) {
+        }
+        far_end()->is_switched = rows[i].is_switched;
+        link_wake(the_link);
+        link_wait(the_link, 0); // so TCP is asked
+        tcp_report = (struct link_ready){far_end()->forward.inner, rows[i].what};
+        recv_said = rows[i].recv;
+        result_said = rows[i].result;
+        assert_int_equal(look(l.passive), rows[i].wanted);
+        recv_said = result_said = 1;
+        assert_int_equal(far_end()->is_tcp_over, rows[i].is_over);
+        assert_int_equal(far_end()->tcp_error, rows[i].error);
+        is_held = false;
+        link_close(l.active, true);
+        link_close(l.passive, true);
+        link_close(l.listener, true);
+    }
+}
+
+static void an_error_of_tcps_look_stands_behind_what_is_found(void **state)
+{
+    struct link_ready ready[8];
+    go_over();
+    for (unsigned i = 0; i < 2; i++) {
+        link_wake(the_link);
+        link_wait(the_link, 0);
+        poll_error = -EBADF;
+        assert_int_equal(the_link->ops->poll(the_link, ready, 8), i == 0 ? -EBADF : 1);
+        poll_error = 0;
+        assert_int_equal(send_len(l.active, 1), 1);
+    }
+    is_held = false;
+}
+
+// Awake, and marked as one that slept.
+static void a_stream_is_reported_once_in_a_look(void **state)
+{
+    struct link_ready ready[8];
+    go_over();
+    now_ns += NS_PER_S;
+    while (!link_may_wait(the_link)) {
+        look(l.active);
+        now_ns += LINGER_NS;
+    }
+    assert_int_equal(send_len(l.active, 1), 1);
+    link_wait(the_link, INSTANT_NEVER);
+    link_want_in(l.passive, true);
+    hold_off_tcp();
+    assert_int_equal(the_link->ops->poll(the_link, ready, 8), 1);
+    assert_ptr_equal(ready[0].stream, l.passive);
+    assert_int_equal(far_end()->idle_count, 0);
+    is_held = false;
+}
+
+static void a_wish_for_octets_is_told_to_tcp_where_they_come_by_it(void **state)
+{
+    loop_open(&l, the_link, AF_INET);
+    link_want_in(l.passive, false);
+    assert_int_equal(in_wanted, 0);
+    link_want_in(l.passive, true);
+    assert_int_equal(in_wanted, 1);
+    link_close(l.active, true);
+    link_close(l.passive, true);
+    link_close(l.listener, true);
+    go_over();
+    in_wanted = -1;
+    link_want_in(l.passive, false);
+    assert_int_equal(in_wanted, -1);
+    link_want_in(l.passive, true);
+    assert_int_equal(in_wanted, 1);
+    far_end()->is_switched = false; // some are under way
+    link_want_in(l.passive, false);
+    assert_int_equal(in_wanted, 0);
     is_held = false;
 }
 
@@ -70,6 +174,13 @@ static void who_was_idle_for_long_falls_asleep(void **state)
     hold_off_tcp();
     near_end()->idle_count = far_end()->idle_count = 0;
     assert_int_equal(awake_count(), 2);
+    for (unsigned i = 0; i < 10; i++) {
+        look(l.active);
+    }
+    assert_int_equal(far_end()->idle_count, 10);
+    link_want_in(l.passive, true); // who is asked for begins anew
+    assert_int_equal(far_end()->idle_count, 0);
+    near_end()->idle_count = 0;
     for (unsigned i = 0; i < 4096; i++) {
         look(l.active);
     }
@@ -99,6 +210,22 @@ static void who_is_found_first_gives_way_to_the_other(void **state)
     assert_int_equal(seen[0], 5);
     assert_int_equal(seen[1], 5);
     is_held = false;
+}
+
+static void no_more_than_some_are_looked_at_one_by_one(void **state)
+{
+    struct loop pairs[9];
+    for (unsigned i = 0; i < 9; i++) {
+        local_loop_open();
+        pairs[i] = l;
+    }
+    for (unsigned i = 0; i < 9; i++) {
+        assert_int_equal(send_len(pairs[i].active, 1), 1);
+        assert_int_equal(recv_len(pairs[i].passive, 1), 1);
+        assert_int_equal(send_len(pairs[i].passive, 1), 1);
+        assert_int_equal(recv_len(pairs[i].active, 1), 1);
+    }
+    assert_int_equal(awake_count(), 16);
 }
 
 static void room_is_told_of_when_there_is_a_quarter(void **state)
@@ -253,10 +380,13 @@ static void a_wish_while_somebody_waits_wakes_him_if_it_is_fulfilled(void **stat
         look(l.active);
         now_ns += LINGER_NS;
     }
+    wake_count = 0;
     link_want_in(l.active, true);
     assert_int_equal(awake_count(), 0); // still asleep, and rung for
+    assert_int_equal(wake_count, 0);
     link_want_out(l.active, true);
     assert_int_equal(awake_count(), 1);
+    assert_int_equal(wake_count, 1);
     link_wait(the_link, INSTANT_NEVER); // ends at once
     assert_int_equal(look(l.active), LINK_READY_OUT);
     is_held = false;
@@ -287,6 +417,22 @@ static void a_peer_that_takes_nothing_is_given_up(void **state)
     assert_true(link_next_deadline(the_link) == INSTANT_NEVER);
     assert_int_equal(link_connect_result(l.active), -ETIMEDOUT);
     assert_int_equal(look(l.active), 0);
+    is_held = false;
+}
+
+static void who_sleeps_is_told_of_a_peer_that_is_given_up(void **state)
+{
+    go_over();
+    fill(l.active);
+    link_want_in(l.passive, false);
+    while (!link_may_wait(the_link)) {
+        look(l.active);
+        now_ns += LINGER_NS;
+    }
+    assert_int_equal(awake_count(), 0);
+    link_wait(the_link, 0);
+    now_ns = link_next_deadline(the_link);
+    assert_int_equal(look(l.active), LINK_READY_IN | LINK_READY_ERR);
     is_held = false;
 }
 
@@ -340,7 +486,12 @@ int main(void)
         LINK_TEST(tcp_is_asked_in_each_look_before_memory_is_used),
         LINK_TEST(tcp_is_asked_now_and_then_by_who_looks_all_the_time),
         LINK_TEST(who_has_waited_asks_tcp_at_once),
+        LINK_TEST(what_tcp_reports_is_what_the_stream_has),
+        LINK_TEST(an_error_of_tcps_look_stands_behind_what_is_found),
+        LINK_TEST(a_stream_is_reported_once_in_a_look),
+        LINK_TEST(a_wish_for_octets_is_told_to_tcp_where_they_come_by_it),
         LINK_TEST(who_was_idle_for_long_falls_asleep),
+        LINK_TEST(no_more_than_some_are_looked_at_one_by_one),
         LINK_TEST(who_is_found_first_gives_way_to_the_other),
         LINK_TEST(room_is_told_of_when_there_is_a_quarter),
         LINK_TEST(what_is_not_wanted_is_not_told),
@@ -353,6 +504,7 @@ int main(void)
         LINK_TEST(who_waits_is_woken_by_an_end),
         LINK_TEST(a_wish_while_somebody_waits_wakes_him_if_it_is_fulfilled),
         LINK_TEST(a_peer_that_takes_nothing_is_given_up),
+        LINK_TEST(who_sleeps_is_told_of_a_peer_that_is_given_up),
         LINK_TEST(a_peer_that_takes_something_has_more_time),
         LINK_TEST(the_first_that_waits_for_too_long_is_given_up_alone),
         LINK_TEST(who_waits_for_no_room_is_not_given_up),
