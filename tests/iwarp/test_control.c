@@ -452,6 +452,149 @@ static void a_reset_gives_all_rights_again(void **state)
     pair_close(p);
 }
 
+/* ---- the next life --------------------------------------------------------------------------- */
+
+// Both ends are reset, and ready for another stream.
+static void start_over(struct pair *p)
+{
+    struct end *ends[] = {&p->a, &p->b};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(qp_modify(ends[i]->qp, QP_RESET, p->now), 0);
+        pair_drop_batch(ends[i]);
+        qp_on_llp_closed(ends[i]->qp, QP_CLOSE_RESET, p->now);
+        assert_int_equal(qp_next_deadline(ends[i]->qp), INSTANT_NEVER);
+        assert_null(qp_query(ends[i]->qp).refused);
+        assert_null(qp_query(ends[i]->qp).refused_by_peer);
+        assert_int_equal(qp_modify(ends[i]->qp, QP_INIT, p->now), 0);
+        ends[i]->position = 0;
+    }
+}
+
+static void expect_alive(struct pair *p)
+{
+    pair_post_receive(p, &p->b, 80, 0, 64);
+    pair_post_op(p, &p->a, 90, WQE_SEND, WQE_SIGNALED, 0, 64, 0);
+    pair_run(p);
+    pair_expect(p->a.send_cq, 90, WC_SUCCESS);
+    pair_expect(p->b.recv_cq, 80, WC_SUCCESS);
+}
+
+static void an_orderly_end_is_told_in_each_life(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    for (unsigned life = 1; life < 4; life++) {
+        bool abort;
+        expect_alive(p);
+        assert_int_equal(qp_modify(p->a.qp, QP_SQD, p->now), 0);
+        pair_run(p);
+        assert_int_equal(p->a.event_count[QP_EVENT_SQ_DRAINED], life);
+        assert_true(wants_close(&p->a, &abort));
+        start_over(p);
+        assert_false(wants_close(&p->a, &abort));
+        pair_connect(p);
+        assert_false(wants_close(&p->a, &abort));
+    }
+    expect_alive(p);
+    pair_close(p);
+}
+
+// Neither who refuses nor who is refused remembers it, and either may say so again.
+static void a_refusal_is_of_one_life(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    for (unsigned life = 1; life < 4; life++) {
+        expect_alive(p);
+        qp_on_stream_error(p->a.qp, TERM_MPA_CRC, p->now);
+        assert_true(qp_has_output(p->a.qp));
+        assert_int_not_equal(qp_next_deadline(p->a.qp), INSTANT_NEVER);
+        if (life != 2) { // else it is due still when the reset comes
+            pair_run(p);
+            assert_non_null(qp_query(p->b.qp).refused_by_peer);
+            assert_int_equal(p->b.event_count[QP_EVENT_FATAL] > 0, true);
+        }
+        start_over(p);
+        pair_connect(p);
+        assert_false(qp_has_output(p->a.qp));
+    }
+    expect_alive(p);
+    pair_close(p);
+}
+
+static void limits_are_those_of_its_making_again(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    assert_int_equal(qp_query(p->a.qp).ord, 4);
+    qp_set_ord_max(p->a.qp, 1);
+    assert_int_equal(qp_query(p->a.qp).ord, 1);
+    start_over(p);
+    pair_connect(p);
+    assert_int_equal(qp_query(p->a.qp).ord, 4);
+    qp_set_ord_max(p->a.qp, UINT32_MAX);
+    assert_int_equal(qp_query(p->a.qp).ord, 4);
+    pair_close(p);
+}
+
+// What waits for the peer does not wait in the next life for what was due in this one.
+static void a_silence_ends_with_its_life_or_its_time(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(&(struct pair_options){.stream = {.silence_ns = 100}});
+    assert_int_equal(qp_next_deadline(p->b.qp), p->now + 100);
+    start_over(p);
+    p->now += 1000;
+    pair_connect(p);
+    assert_int_equal(qp_next_deadline(p->b.qp), p->now + 100);
+    qp_on_deadline(p->b.qp, p->now + 100);
+    assert_int_equal(qp_next_deadline(p->b.qp), INSTANT_NEVER);
+    pair_close(p);
+}
+
+// A dead queue pair flushes what is posted; one that was made anew does not.
+static void what_was_flushed_in_one_life_is_not_in_the_next(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    assert_int_equal(qp_modify(p->a.qp, QP_ERR, p->now), 0);
+    pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, 0, 0, 64, 0);
+    start_over(p);
+    pair_poll_count(p->a.send_cq);
+    pair_post_op(p, &p->a, 2, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
+    pair_expect_none(p->a.send_cq);
+    pair_connect(p);
+    pair_run(p);
+    pair_expect(p->a.send_cq, 2, WC_SUCCESS);
+    pair_close(p);
+}
+
+static void a_silent_queue_pair_completes_nothing(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(NULL);
+    qp_silence(p->a.qp);
+    pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
+    pair_run(p);
+    pair_expect_none(p->a.send_cq);
+    pair_close(p);
+}
+
+static void segments_may_become_longer_before_the_first(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200});
+    assert_int_equal(qp_query(p->a.qp).segment_len, 200);
+    qp_use_mulpdu(p->a.qp, 1000);
+    assert_int_equal(qp_query(p->a.qp).segment_len, 1000);
+    pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 1500, 0);
+    pair_output(p, &p->a);
+    assert_int_equal(p->a.batch.count, 2);
+    pair_run(p);
+    pair_expect(p->a.send_cq, 1, WC_SUCCESS);
+    pair_close(p);
+}
+
 static void forbidden_changes_are_refused(void **state)
 {
     (void)state;
@@ -532,6 +675,13 @@ int main(void)
         cmocka_unit_test(a_peer_that_is_not_there_fails_the_oldest_work_request),
         cmocka_unit_test(a_queue_pair_gives_the_rights_that_it_was_told_to_give),
         cmocka_unit_test(a_reset_gives_all_rights_again),
+        cmocka_unit_test(an_orderly_end_is_told_in_each_life),
+        cmocka_unit_test(a_refusal_is_of_one_life),
+        cmocka_unit_test(limits_are_those_of_its_making_again),
+        cmocka_unit_test(a_silence_ends_with_its_life_or_its_time),
+        cmocka_unit_test(what_was_flushed_in_one_life_is_not_in_the_next),
+        cmocka_unit_test(a_silent_queue_pair_completes_nothing),
+        cmocka_unit_test(segments_may_become_longer_before_the_first),
         cmocka_unit_test(forbidden_changes_are_refused),
         cmocka_unit_test(a_cq_that_overflows_ends_its_queue_pair),
         cmocka_unit_test(capabilities_out_of_range_are_refused),
