@@ -51,7 +51,8 @@ static void segment_sums_up_to_nothing_with_its_checksum(void **state)
     assert_false(tcp_checksum_is_good(span_of(buf, len + sizeof payload), pseudo));
 }
 
-// Each by itself, padded in front to a multiple of four octets: emitted so, and read as nothing else.
+// Each by itself, padded in front to a multiple of four octets: emitted so, and read as nothing
+// else.
 static void each_option_has_its_octets(void **state)
 {
     (void)state;
