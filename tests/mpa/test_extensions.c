@@ -1,5 +1,5 @@
-// What both ends of MPA's start-up have agreed on beyond the RFCs: the extensions, offered, confirmed
-// and turned down.
+// What both ends of MPA's start-up have agreed on beyond the RFCs: the extensions, offered,
+// confirmed and turned down.
 #include "tests/mpa/startup_pair.h"
 
 static struct pair extended(void)
