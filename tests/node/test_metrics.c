@@ -28,6 +28,20 @@ const struct resource_table *uma_resources(const struct uma *uma)
     return &table;
 }
 
+const char *uma_tts_name(const struct uma *uma, size_t index)
+{
+    static const char *const names[] = {"nbd", "nvme-tcp"};
+    return index < 2 ? names[index] : NULL;
+}
+
+void uma_tts_figures(const struct uma *uma, size_t index, tts_figure *figure, void *figure_ctx)
+{
+    figure(figure_ctx, "refused", TTS_COUNTER, 70 + index);
+    if (index == 1) {
+        figure(figure_ctx, "sessions", TTS_GAUGE, 72);
+    }
+}
+
 bool uma_unit_status(const struct uma *uma, uint32_t unit, struct uma_unit_status *ret)
 {
     assert_true(unit < NODE_UNIT_COUNT_MAX);
@@ -138,6 +152,9 @@ static void each_number_has_its_name(void **state)
         "weft_rta_in_flight{rta=\"last\"} 0",
         "weft_rta_replays_total{rta=\"swift\"} 62",
         "weft_rta_retransmissions_total{rta=\"swift\"} 63",
+        "weft_tts_total{tts=\"nbd\",figure=\"refused\"} 70",
+        "weft_tts_total{tts=\"nvme-tcp\",figure=\"refused\"} 71",
+        "weft_tts_now{tts=\"nvme-tcp\",figure=\"sessions\"} 72",
         "weft_pool_octets 42",
         "weft_pool_taken_octets 44",
     };
@@ -160,6 +177,8 @@ static void each_family_is_introduced_once(void **state)
         {"volume_window_reads_total", "counter", 2},
         {"volume_throttled_total", "counter", 2},
         {"volume_connections", "gauge", 2},
+        {"tts_total", "counter", 2},
+        {"tts_now", "gauge", 1},
         {"rta_up", "gauge", 2},
         {"rta_restarts_total", "counter", 2},
         {"rta_in_flight", "gauge", 2},
