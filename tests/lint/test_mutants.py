@@ -173,6 +173,28 @@ bool is_over(int value)
     return value > 3;
 }
 '''
+# Values that are of two types.
+TYPED = '''#include <stdbool.h>
+enum { ONE = 1 };
+static const char *const names[] = {"a", 0};
+const struct typed {
+    int version;
+    const char *const *names;
+} typed = {.version = ONE, .names = names};
+bool is_over(int value)
+{
+    return value > typed.version;
+}
+'''
+READER = '''extern const struct typed {
+    int version;
+    const char *const *names;
+} typed;
+int main(void)
+{
+    return typed.version == 1 && typed.names[0][0] == 'a' ? 0 : 1;
+}
+'''
 LIVES_OF_ENDLESS = (
     ['base/a.c:8 constant', 'base/a.c:8 relational', 'base/a.c:9 statement in is_over'],
     'base/a.c: 7 of 10 killed (70 %), 2 of them by time; 6 equivalent, 0 stillborn')
@@ -406,6 +428,16 @@ def one_file_wrong():
     return '' if is_right else f'{weak}{strong}left: {left}'
 
 
+def unexecuted_wrong():
+    """What is wrong with the verdicts on a file of which a test reads the tables alone, whose
+    changes do not all compile, or ''."""
+    with built_tree({'base/a.c': TYPED, 'tests/base/test_a.c': TEST % 'true',
+                     'tests/mem/test_a.c': READER}) as root:
+        said = mutants(root, '--file', 'base/a.c', '--by', 'mem/a', '--every').splitlines()
+    return '' if re.search(r'[1-9]\d* of \d+ killed .* [1-9]\d* stillborn$', said[-1]) \
+        else '\n'.join(said)
+
+
 def every_wrong():
     """What is wrong with the verdicts on all mutants of one file, or ''."""
     with built_tree({'base/a.c': ENDLESS, 'tests/mem/test_a.c': TEST % 'true',
@@ -461,6 +493,7 @@ def results():
         yield name, '' if found == (verdicts, killers) else f'found {found}'
     yield 'a script is met case by case', script_wrong()
     yield 'one file meets programs of a build that is there', one_file_wrong()
+    yield 'a table that is read from elsewhere is seen', unexecuted_wrong()
     yield 'all mutants of a file meet them, and who never ends is killed', every_wrong()
     yield 'a test that is too long runs once, and not to its end', long_wrong()
     yield 'who ends a look at one file, by two signals, is answered by no traceback', ended_wrong()

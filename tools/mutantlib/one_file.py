@@ -20,7 +20,7 @@ from lintlib.tree import Tree
 
 from . import twins
 from .choice import function_of, header_text, refused, STRICT, with_choices
-from .coverage import ALL, Probes
+from .coverage import Probes
 from .draw import draw_file, every_of
 from .pool import Pool
 from .workshop import Broken
@@ -151,10 +151,9 @@ class OneFile:
         seen, limits = self._unmutated(facts, program)
         orders = [order_of(facts, self.build.path, program, mutant.number, limits)
                   for mutant in self.alive if self._is_met(mutant, seen)]
-        if seen & self.probes.joined({str(self.source.path): ALL}):
-            programs = self._programs_alone(command, link, instead_of)
-            orders += [order_of(facts, self.build.path, made, mutant.number, limits)
-                       for mutant, made in programs.items()]
+        programs = self._programs_alone(command, link, instead_of)  # a table is read by others too
+        orders += [order_of(facts, self.build.path, made, mutant.number, limits)
+                   for mutant, made in programs.items()]
         for order, said in self.pool.ends(orders):
             mutant = self.by_number[int(order['environment']['MUTANT'])]
             self.reached.add(mutant)
