@@ -104,12 +104,16 @@ void landlock_from_files(void)
 
 static int err, err_before; // standard error is read from there
 
-static int set_up(void **state)
+static void skip_if_sanitized(void)
 {
 #ifdef IS_SANITIZED
     print_message("SKIP: builds with sanitizers are not confined\n");
     skip();
 #endif
+}
+
+static int set_up(void **state)
+{
     loads = released = no_new_privileges = from_others = from_files = 0;
     load_error = capset_error = 0;
     all_threads = false;
@@ -208,77 +212,79 @@ static uint64_t capabilities(void)
 
 /* ---- every process --------------------------------------------------------------------------- */
 
+static const char *const refused[] = {"execve",
+                                      "execveat",
+                                      "kill",
+                                      "tkill",
+                                      "rt_sigqueueinfo",
+                                      "rt_tgsigqueueinfo",
+                                      "ptrace",
+                                      "process_vm_readv",
+                                      "process_vm_writev",
+                                      "process_madvise",
+                                      "process_mrelease",
+                                      "kcmp",
+                                      "pidfd_open",
+                                      "pidfd_getfd",
+                                      "pidfd_send_signal",
+                                      "setpriority",
+                                      "setuid",
+                                      "setgid",
+                                      "setreuid",
+                                      "setregid",
+                                      "setresuid",
+                                      "setresgid",
+                                      "setfsuid",
+                                      "setfsgid",
+                                      "setgroups",
+                                      "setns",
+                                      "unshare",
+                                      "chroot",
+                                      "pivot_root",
+                                      "mount",
+                                      "umount2",
+                                      "move_mount",
+                                      "open_tree",
+                                      "fsopen",
+                                      "fsconfig",
+                                      "fsmount",
+                                      "fspick",
+                                      "mount_setattr",
+                                      "swapon",
+                                      "swapoff",
+                                      "quotactl",
+                                      "quotactl_fd",
+                                      "acct",
+                                      "open_by_handle_at",
+                                      "bpf",
+                                      "perf_event_open",
+                                      "userfaultfd",
+                                      "add_key",
+                                      "request_key",
+                                      "keyctl",
+                                      "init_module",
+                                      "finit_module",
+                                      "delete_module",
+                                      "kexec_load",
+                                      "kexec_file_load",
+                                      "reboot",
+                                      "settimeofday",
+                                      "clock_settime",
+                                      "adjtimex",
+                                      "clock_adjtime",
+                                      "sethostname",
+                                      "setdomainname",
+                                      "iopl",
+                                      "ioperm",
+                                      "syslog",
+                                      "vhangup",
+                                      "modify_ldt",
+                                      NULL};
+
 static void a_process_is_refused_what_is_others(void **state)
 {
-    static const char *const refused[] = {"execve",
-                                          "execveat",
-                                          "kill",
-                                          "tkill",
-                                          "rt_sigqueueinfo",
-                                          "rt_tgsigqueueinfo",
-                                          "ptrace",
-                                          "process_vm_readv",
-                                          "process_vm_writev",
-                                          "process_madvise",
-                                          "process_mrelease",
-                                          "kcmp",
-                                          "pidfd_open",
-                                          "pidfd_getfd",
-                                          "pidfd_send_signal",
-                                          "setpriority",
-                                          "setuid",
-                                          "setgid",
-                                          "setreuid",
-                                          "setregid",
-                                          "setresuid",
-                                          "setresgid",
-                                          "setfsuid",
-                                          "setfsgid",
-                                          "setgroups",
-                                          "setns",
-                                          "unshare",
-                                          "chroot",
-                                          "pivot_root",
-                                          "mount",
-                                          "umount2",
-                                          "move_mount",
-                                          "open_tree",
-                                          "fsopen",
-                                          "fsconfig",
-                                          "fsmount",
-                                          "fspick",
-                                          "mount_setattr",
-                                          "swapon",
-                                          "swapoff",
-                                          "quotactl",
-                                          "quotactl_fd",
-                                          "acct",
-                                          "open_by_handle_at",
-                                          "bpf",
-                                          "perf_event_open",
-                                          "userfaultfd",
-                                          "add_key",
-                                          "request_key",
-                                          "keyctl",
-                                          "init_module",
-                                          "finit_module",
-                                          "delete_module",
-                                          "kexec_load",
-                                          "kexec_file_load",
-                                          "reboot",
-                                          "settimeofday",
-                                          "clock_settime",
-                                          "adjtimex",
-                                          "clock_adjtime",
-                                          "sethostname",
-                                          "setdomainname",
-                                          "iopl",
-                                          "ioperm",
-                                          "syslog",
-                                          "vhangup",
-                                          "modify_ldt",
-                                          NULL};
     static const char *const unknown[] = {"clone3", NULL};
+    skip_if_sanitized();
     assert_int_equal(confinement_begin(), 4);
     assert_int_equal(loads, 1);
     assert_int_equal(released, 1);
@@ -301,6 +307,7 @@ static void a_process_is_refused_what_is_others(void **state)
 
 static void what_the_system_has_not_is_told(void **state)
 {
+    skip_if_sanitized();
     load_error = -ENOSYS;
     capset_error = -1;
     confinement_begin();
@@ -363,6 +370,7 @@ static const char *const of_filter[] = {"timerfd_settime", NULL};
 static void narrow(const struct ddm_driver *driver)
 {
     static const struct ddm_driver above = {.calls = of_filter, .capabilities = 1U << CAP_CHOWN};
+    skip_if_sanitized();
     const struct ddm bottom = {.driver = driver};
     const struct ddm top = {.driver = &above, .next = (struct ddm *)&bottom};
     confinement_narrow(&top);
@@ -412,6 +420,7 @@ static void who_makes_threads_may_do_so(void **state)
 
 static void who_only_asks_has_threads_and_files(void **state)
 {
+    skip_if_sanitized();
     confinement_narrow_to(of_driver);
     assert_non_null(rule_of("clone"));
     assert_non_null(rule_of("openat"));

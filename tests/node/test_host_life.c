@@ -84,14 +84,26 @@ static int error_of(enum step step, const char *name)
     return failing == step ? -EMFILE : 0;
 }
 
+// Of whom only the end is noted.
+#define ENDED(function, type, word) \
+    void function(type *it)         \
+    {                               \
+        note(word);                 \
+    }
+ENDED(loop_destroy, struct loop, "-loop ")
+ENDED(uma_destroy, struct uma, "-uma ")
+ENDED(cta_destroy, struct cta, "-cta ")
+ENDED(pool_destroy, struct pool, "-pool ")
+ENDED(host_reservations_destroy, struct host_reservations, "-reservations ")
+ENDED(announcer_destroy, struct announcer, "-announcer ")
+ENDED(announcement_end, struct announcement, "-announcement ")
+ENDED(sources_destroy, struct sources, "-sources ")
+ENDED(host_ttss_destroy, struct host, "-ttss ")
+ENDED(host_units_close, struct host, "-units ")
+
 struct loop *loop_create(void)
 {
     return made(A_LOOP, "loop");
-}
-
-void loop_destroy(struct loop *loop)
-{
-    note("-loop ");
 }
 
 void loop_join(struct loop *loop, struct loop_member *member)
@@ -148,11 +160,6 @@ struct uma *uma_create(const struct uma_parts *parts)
     return made(AN_UMA, "uma");
 }
 
-void uma_destroy(struct uma *uma)
-{
-    note("-uma ");
-}
-
 void uma_join_cta(struct uma *uma, const struct cta_for_uma *cta, void *cta_ctx)
 {
     assert_ptr_equal(cta, &cta_for_uma);
@@ -182,11 +189,6 @@ struct cta *cta_create(const struct cta_parts *parts)
 {
     cta_parts = *parts;
     return made(A_CTA, "cta");
-}
-
-void cta_destroy(struct cta *cta)
-{
-    note("-cta ");
 }
 
 void cta_flush(struct cta *cta, instant_ns now)
@@ -230,11 +232,6 @@ int pool_create(struct pool *pool, uint64_t len)
     return error_of(POOL, "pool");
 }
 
-void pool_destroy(struct pool *pool)
-{
-    note("-pool ");
-}
-
 struct node_pool pool_view(const struct pool *pool)
 {
     return (struct node_pool){0};
@@ -263,11 +260,6 @@ struct host_reservations *host_reservations_create(struct loop *loop, const char
 {
     why_say(ret_why, "it is broken");
     return made(RESERVATIONS, "reservations");
-}
-
-void host_reservations_destroy(struct host_reservations *reservations)
-{
-    note("-reservations ");
 }
 
 struct reservation_store *host_reservations_store(struct host_reservations *reservations)
@@ -341,11 +333,6 @@ int host_ttss_create(struct host *it)
     return error_of(SERVICES, "ttss");
 }
 
-void host_ttss_destroy(struct host *it)
-{
-    note("-ttss ");
-}
-
 int host_volumes_add(struct host *it)
 {
     return error_of(VOLUMES, "volumes");
@@ -400,32 +387,12 @@ void host_captive_close(struct host *it)
     note("-captive ");
 }
 
-void announcer_destroy(struct announcer *announcer)
-{
-    note("-announcer ");
-}
-
-void announcement_end(struct announcement *a)
-{
-    note("-announcement ");
-}
-
-void sources_destroy(struct sources *sources)
-{
-    note("-sources ");
-}
-
 void config_free(struct host_config *it)
 {
     note(it == &host->in_file  ? "-file "
          : it == &host->wanted ? "-wanted "
          : it == &host->coming ? "-coming "
                                : "-? ");
-}
-
-void host_units_close(struct host *it)
-{
-    note("-units ");
 }
 
 void host_units_receive(struct host *it, instant_ns now)

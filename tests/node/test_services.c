@@ -1,5 +1,5 @@
-// The services of a node: which are made of its configuration, with what, and what is left where one
-// cannot be made; and its pages by HTTP. All whom they stand on are the test's.
+// The services of a node: which are made of its configuration, with what, and what is left where
+// one cannot be made; and its pages by HTTP. All whom they stand on are the test's.
 
 #include <errno.h>
 #include <setjmp.h>

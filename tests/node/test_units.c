@@ -1,6 +1,6 @@
 // Processes of RTAs as the host has them: how they begin, are rung, listened to and ended, and what
-// is left of one that could not begin. Processes, sockets and pipes are real; the bus, the loop, the
-// UMA and the CTA are the test's.
+// is left of one that could not begin. Processes, sockets and pipes are real; the bus, the loop,
+// the UMA and the CTA are the test's.
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Volumes as the operator wants them, at the start and by rescans: what is asked of the UMA and told
-// to people, beside a configuration file, sources and a UMA that the test has.
+// Volumes as the operator wants them, at the start and by rescans: what is asked of the UMA and
+// told to people, beside a configuration file, sources and a UMA that the test has.
 
 #include <errno.h>
 #include <setjmp.h>
