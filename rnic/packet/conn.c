@@ -168,9 +168,9 @@ static void on_response(struct packet_cm *cm, struct rnic_conn *conn, const stru
     tell(conn, &refused);
 }
 
-// Its peer's DREQ may overtake what was sent and acknowledged before, and a program may go on with
+// The peer's DREQ may overtake what was sent and acknowledged before, and a program may go on with
 // what it has received: so the queue pair is left to who has taken DISCONNECTED, as in Linux's
-// cma_ib_handler (cma.c). A program that only polls hears nothing else of the end than its receives.
+// cma_ib_handler (cma.c). A program that only polls hears of the end by its receives alone.
 static void on_timewait_exit(struct rnic_conn *conn, instant_ns now)
 {
     if (!conn->is_end_taken) {
