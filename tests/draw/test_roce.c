@@ -1,28 +1,17 @@
 // What is told of each packet of RoCE: opcode by opcode and message by message of the connection
 // manager, compared with golden files; and PSNs in order, missing, late and again, row by row.
 #include <inttypes.h>
-#include <stdarg.h>
 
 #include "draw/roce.h"
+#include "tests/draw/told.h"
 #include "tests/golden.h"
 #include "tests/wire/ibcm_samples.h"
 #include "tests/wire/roce_samples.h"
 
-enum { TOLD_MAX = 1 << 16, PMTU = 256, PACKET_MAX = ROCE_HEAD_MAX_LEN + PMTU, PSN = 0xfffffe };
+enum { PMTU = 256, PACKET_MAX = ROCE_HEAD_MAX_LEN + PMTU, PSN = 0xfffffe };
 
 static struct story story;
 static struct roce_connection connection;
-static char told[TOLD_MAX];
-static size_t told_len;
-
-static __attribute__((format(printf, 1, 2))) void say(const char *format, ...)
-{
-    va_list words;
-    va_start(words, format);
-    told_len += (size_t)vsnprintf(told + told_len, sizeof told - told_len, format, words);
-    va_end(words);
-    assert_true(told_len < sizeof told);
-}
 
 static int setup(void **state)
 {

@@ -1,31 +1,20 @@
 // A capture becomes a story: what is told of the captures of the fuzz corpus, whole and with
 // packets lost, doubled, late, cut or wrong, compared event by event with golden files.
 #include <inttypes.h>
-#include <stdarg.h>
 
 #include "base/bytes.h"
 #include "draw/owners.h"
 #include "draw/telling.h"
+#include "tests/draw/told.h"
 #include "tests/golden.h"
 #include "wire/ip.h"
 
-enum { FILE_MAX = 1 << 15, ITEM_MAX = 256, TOLD_MAX = 1 << 16 };
+enum { FILE_MAX = 1 << 15, ITEM_MAX = 256 };
 
 static uint8_t file[FILE_MAX];
 static uint8_t scratch[FRAME_SCRATCH_LEN];
 static uint8_t other_octets[FILE_MAX];
 static size_t other_len;
-static char told[TOLD_MAX];
-static size_t told_len;
-
-static __attribute__((format(printf, 1, 2))) void say(const char *format, ...)
-{
-    va_list words;
-    va_start(words, format);
-    told_len += (size_t)vsnprintf(told + told_len, sizeof told - told_len, format, words);
-    va_end(words);
-    assert_true(told_len < sizeof told);
-}
 
 /* ---- captures -------------------------------------------------------------------------------- */
 

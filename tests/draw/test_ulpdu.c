@@ -1,31 +1,20 @@
 // What is told of each DDP segment: opcode by opcode, right and wrong, and which of them are one
 // message. The words are compared with a golden file.
 #include <inttypes.h>
-#include <stdarg.h>
 
 #include "base/bytes.h"
 #include "draw/ulpdu.h"
+#include "tests/draw/told.h"
 #include "tests/golden.h"
 #include "tests/iwarp/craft.h"
 #include "wire/extension.h"
 #include "wire/oneshot.h"
 #include "wire/terminate.h"
 
-enum { TOLD_MAX = 1 << 15, STAG = 0x12345678, ONESHOT_FLAGS = 0x31, ONESHOT_OPCODES = 0x32 };
+enum { STAG = 0x12345678, ONESHOT_FLAGS = 0x31, ONESHOT_OPCODES = 0x32 };
 
 static struct story story;
 static struct ulpdu_teller teller;
-static char told[TOLD_MAX];
-static size_t told_len;
-
-static __attribute__((format(printf, 1, 2))) void say(const char *format, ...)
-{
-    va_list words;
-    va_start(words, format);
-    told_len += (size_t)vsnprintf(told + told_len, sizeof told - told_len, format, words);
-    va_end(words);
-    assert_true(told_len < sizeof told);
-}
 
 static void fresh(uint8_t oneshot, const struct story_bounds *bounds)
 {

@@ -4,6 +4,15 @@
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
+// Who has looked in vain for so long may sleep.
+static void look_until_it_may_wait(void)
+{
+    while (!link_may_wait(the_link)) {
+        look(l.active);
+        now_ns += LINGER_NS;
+    }
+}
+
 static void tcp_is_asked_in_each_look_before_memory_is_used(void **state)
 {
     loop_open(&l, the_link, AF_INET);
@@ -123,10 +132,7 @@ static void a_stream_is_reported_once_in_a_look(void **state)
     struct link_ready ready[8];
     go_over();
     now_ns += NS_PER_S;
-    while (!link_may_wait(the_link)) {
-        look(l.active);
-        now_ns += LINGER_NS;
-    }
+    look_until_it_may_wait();
     assert_int_equal(send_len(l.active, 1), 1);
     link_wait(the_link, INSTANT_NEVER);
     link_want_in(l.passive, true);
@@ -320,10 +326,7 @@ static void who_waits_is_woken_by_one_bell(void **state)
 {
     go_over();
     now_ns += NS_PER_S;
-    while (!link_may_wait(the_link)) {
-        look(l.active);
-        now_ns += LINGER_NS;
-    }
+    look_until_it_may_wait();
     const uint64_t bells = counters()->bells_sent;
     assert_int_equal(send_len(l.active, 1), 1);
     assert_int_equal(send_len(l.active, 1), 1);
@@ -341,10 +344,7 @@ static void who_waits_for_room_is_woken_when_there_is_a_quarter(void **state)
     link_want_in(l.passive, false); // else its octets keep the link awake
     link_want_out(l.active, true);
     now_ns += NS_PER_MS;
-    while (!link_may_wait(the_link)) {
-        look(l.active);
-        now_ns += LINGER_NS;
-    }
+    look_until_it_may_wait();
     const uint64_t bells = counters()->bells_sent;
     assert_int_equal(recv_len(l.passive, RING_LEN / 4 - 1), RING_LEN / 4 - 1);
     assert_int_equal(counters()->bells_sent, bells);
@@ -359,10 +359,7 @@ static void who_waits_is_woken_by_an_end(void **state)
 {
     go_over();
     now_ns += NS_PER_S;
-    while (!link_may_wait(the_link)) {
-        look(l.active);
-        now_ns += LINGER_NS;
-    }
+    look_until_it_may_wait();
     const uint64_t bells = counters()->bells_sent;
     assert_int_equal(link_shutdown(l.active), 0);
     assert_int_equal(counters()->bells_sent, bells + 1);
@@ -376,10 +373,7 @@ static void a_wish_while_somebody_waits_wakes_him_if_it_is_fulfilled(void **stat
 {
     go_over();
     now_ns += NS_PER_S;
-    while (!link_may_wait(the_link)) {
-        look(l.active);
-        now_ns += LINGER_NS;
-    }
+    look_until_it_may_wait();
     wake_count = 0;
     link_want_in(l.active, true);
     assert_int_equal(awake_count(), 0); // still asleep, and rung for
@@ -425,10 +419,7 @@ static void who_sleeps_is_told_of_a_peer_that_is_given_up(void **state)
     go_over();
     fill(l.active);
     link_want_in(l.passive, false);
-    while (!link_may_wait(the_link)) {
-        look(l.active);
-        now_ns += LINGER_NS;
-    }
+    look_until_it_may_wait();
     assert_int_equal(awake_count(), 0);
     link_wait(the_link, 0);
     now_ns = link_next_deadline(the_link);
