@@ -8,6 +8,7 @@
 #include "base/trace.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
+#include "wire/ip.h"
 #include "wq/allotment.h"
 #include "wq/ring.h"
 #include "wq/wqe.h"
@@ -142,7 +143,7 @@ static struct qp_attributes query(const struct transport *t)
 static void told(const struct transport *t, struct qp_change *ret)
 {
     *ret = rc_of_const(t)->attributes;
-    ret->path.traffic_class &= (uint8_t)~ECN_MASK;
+    ret->path.traffic_class &= (uint8_t)~IP_ECN_MASK;
 }
 
 static int may_post(const struct transport *t, unsigned opcode)

@@ -3,6 +3,7 @@
 #include "roce/packet.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
+#include "wire/ip.h"
 #include "wire/roce_verdict.h"
 
 // A reserved opcode is refused by the responder, in the order of its PSN.
@@ -42,7 +43,7 @@ static void take_answer(struct rc *rc, const struct roce_packet *p)
 // The peer is told that its packets meet congestion, now and then.
 static void note_mark(struct rc *rc, const struct datagram_rx *rx)
 {
-    if ((rx->traffic_class & ECN_MASK) == ECN_CE) {
+    if ((rx->traffic_class & IP_ECN_MASK) == IP_ECN_CE) {
         rc->counters.marked_in++;
         rc->resp.is_cnp_due |= cnp_pace_take(&rc->resp.cnp_pace, rc->wq.now);
     }

@@ -67,10 +67,6 @@ enum {
     RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,
     RC_PMTU_MAX = 4096,
-    // Of the traffic class (RFC 3168): who sends heeds marks, who is on the way has set one.
-    ECN_MASK = 3,
-    ECN_ECT0 = 2,
-    ECN_CE = 3,
 };
 
 /* ---- payload --------------------------------------------------------------------------------- */

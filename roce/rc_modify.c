@@ -11,6 +11,7 @@
 #include "roce/rc_internal.h"
 #include "roce/state.h"
 #include "wire/ib_time.h"
+#include "wire/ip.h"
 
 enum {
     RNR_TIMER_MAX = 31,
@@ -61,7 +62,7 @@ static void take_path(struct rc *rc, const struct qp_change *c)
     struct qp_change *a = &rc->attributes;
     if (is_changed(c, QP_CHANGE_PATH)) {
         a->path = c->path;
-        a->path.traffic_class = (uint8_t)((c->path.traffic_class & ~ECN_MASK) | ECN_ECT0);
+        a->path.traffic_class = (uint8_t)((c->path.traffic_class & ~IP_ECN_MASK) | IP_ECN_ECT_0);
     }
     a->dest_qp_num = is_changed(c, QP_CHANGE_DEST_QP_NUM) ? c->dest_qp_num : a->dest_qp_num;
     if (a->path.source_port == 0) {

@@ -23,6 +23,13 @@ enum {
     IPV6_OPTION_ACTION = 0xc0, // what to do when it is not known; 0: pass over it
 };
 
+static void ipv4_checksum_put(uint8_t *header)
+{
+    size_t len = (size_t)(header[0] & 0xf) * 4;
+    put_be16(header + IPV4_OFF_CHECKSUM, 0);
+    put_be16(header + IPV4_OFF_CHECKSUM, inet_sum_fold(inet_sum_add(0, span_of(header, len))));
+}
+
 size_t ipv4_header_emit(const struct ipv4_header *h, uint8_t *buf)
 {
     memset(buf, 0, IPV4_HEADER_LEN);
@@ -35,9 +42,18 @@ size_t ipv4_header_emit(const struct ipv4_header *h, uint8_t *buf)
     buf[IPV4_OFF_PROTOCOL] = h->protocol;
     memcpy(buf + IPV4_OFF_SRC, h->src, IPV4_ADDR_LEN);
     memcpy(buf + IPV4_OFF_DST, h->dst, IPV4_ADDR_LEN);
-    uint64_t sum = inet_sum_add(0, span_of(buf, IPV4_HEADER_LEN));
-    put_be16(buf + IPV4_OFF_CHECKSUM, inet_sum_fold(sum));
+    ipv4_checksum_put(buf);
     return IPV4_HEADER_LEN;
+}
+
+bool ipv4_mark(uint8_t *packet)
+{
+    bool heeds = (packet[IPV4_OFF_TOS] & IP_ECN_MASK) != IP_ECN_NOT_ECT;
+    if (heeds) {
+        packet[IPV4_OFF_TOS] |= IP_ECN_CE;
+        ipv4_checksum_put(packet);
+    }
+    return heeds;
 }
 
 size_t ipv6_header_emit(const struct ipv6_header *h, uint8_t *buf)

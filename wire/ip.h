@@ -16,6 +16,7 @@
 //   16      4   destination
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,16 @@ enum ip_protocol {
     IP_PROTOCOL_ICMPV6 = 58,
 };
 enum { IP_EXTENSIONS_MAX = 8 }; // extension headers of one packet
+
+// The lowest two bits of type of service and traffic class (RFC 3168 section 5): whether the sender
+// heeds marks, and whether somebody on the way has set one.
+enum ip_ecn {
+    IP_ECN_NOT_ECT = 0,
+    IP_ECN_ECT_1 = 1,
+    IP_ECN_ECT_0 = 2,
+    IP_ECN_CE = 3,
+    IP_ECN_MASK = 3,
+};
 
 struct ipv4_header {
     uint8_t tos;
@@ -97,6 +108,8 @@ const char *ip_parse_verdict_name(enum ip_parse_verdict verdict);
 // Write the header, IPv4's checksum included, and return its length.
 size_t ipv4_header_emit(const struct ipv4_header *h, uint8_t *buf);
 size_t ipv6_header_emit(const struct ipv6_header *h, uint8_t *buf);
+// What a router under load does to an IPv4 packet whose sender heeds marks. False: it does not.
+bool ipv4_mark(uint8_t *packet);
 
 // The Internet checksum in steps: a sum begins at 0, or with a pseudo-header; pieces are added in
 // order, all but the last of an even length; the fold gives the checksum in host order.

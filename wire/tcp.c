@@ -197,7 +197,8 @@ const char *tcp_header_format(const struct tcp_header *h, char *buf, size_t len)
     static const struct {
         uint8_t bit;
         char letter;
-    } letters[] = {{TCP_SYN, 'S'}, {TCP_FIN, 'F'}, {TCP_RST, 'R'}, {TCP_PSH, 'P'}, {TCP_ACK, 'A'}};
+    } letters[] = {{TCP_SYN, 'S'}, {TCP_FIN, 'F'}, {TCP_RST, 'R'}, {TCP_PSH, 'P'},
+                   {TCP_ACK, 'A'}, {TCP_ECE, 'E'}, {TCP_CWR, 'W'}};
     char flags[sizeof letters / sizeof letters[0] + 1];
     size_t count = 0;
     for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {

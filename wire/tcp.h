@@ -37,7 +37,16 @@ enum {
 };
 STATIC_CHECK(TCP_OFF_URGENT + 2 == TCP_HEADER_LEN);
 
-enum { TCP_FIN = 0x01, TCP_SYN = 0x02, TCP_RST = 0x04, TCP_PSH = 0x08, TCP_ACK = 0x10 };
+enum {
+    TCP_FIN = 0x01,
+    TCP_SYN = 0x02,
+    TCP_RST = 0x04,
+    TCP_PSH = 0x08,
+    TCP_ACK = 0x10,
+    TCP_URG = 0x20,
+    TCP_ECE = 0x40, // RFC 3168 section 6.1
+    TCP_CWR = 0x80,
+};
 
 enum tcp_option_kind {
     TCP_OPTION_END = 0,

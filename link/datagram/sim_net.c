@@ -9,11 +9,9 @@
 #include "link/datagram/sim_end.h"
 #include "link/datagram/slot.h"
 #include "link/fault_model.h"
+#include "wire/ip.h"
 
 enum { MTU_DEFAULT = 4200 };
-
-// Explicit congestion notification: the lowest two bits of the traffic class (RFC 3168 section 5).
-enum ecn { ECN_NOT_ECT = 0, ECN_CE = 3, ECN_MASK = 3 };
 
 bool datagram_sim_has_addr(const struct datagram_sim *e, const struct in6_addr *addr)
 {
@@ -78,8 +76,8 @@ static bool queue_enter(struct datagram_net *net, struct datagram_sim_packet *p)
         return false;
     }
     if (c->mark_len > 0 && waiting >= c->mark_len &&
-        (p->path.traffic_class & ECN_MASK) != ECN_NOT_ECT) {
-        p->path.traffic_class |= ECN_CE;
+        (p->path.traffic_class & IP_ECN_MASK) != IP_ECN_NOT_ECT) {
+        p->path.traffic_class |= IP_ECN_CE;
         net->marks++;
     }
     p->to->free_at_ns = p->at_ns = begin_ns + datagram_sim_time(datagram_sim_wire_len(p), c->rate);

@@ -24,6 +24,21 @@ static void ipv4_header_has_the_known_checksum(void **state)
     assert_memory_equal(buf, known, sizeof known);
 }
 
+static void mark_leaves_a_good_checksum_and_is_for_who_heeds_it(void **state)
+{
+    (void)state;
+    static const uint8_t rows[][2] = {{0x00, 0x00}, {0x49, 0x4b}, {0x4a, 0x4b}, {0x4b, 0x4b}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct ipv4_header h = {.tos = rows[i][0], .total_len = IPV4_HEADER_LEN, .ttl = 64}, read;
+        struct span body;
+        uint8_t buf[IPV4_HEADER_LEN];
+        ipv4_header_emit(&h, buf);
+        assert_int_equal(ipv4_mark(buf), i > 0);
+        assert_int_equal(ipv4_header_parse(span_of(buf, sizeof buf), &read, &body), IP_PARSE_OK);
+        assert_int_equal(read.tos, rows[i][1]);
+    }
+}
+
 static void ipv6_header_has_every_field_in_its_place(void **state)
 {
     (void)state;
@@ -399,6 +414,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ipv4_header_has_the_known_checksum),
+        cmocka_unit_test(mark_leaves_a_good_checksum_and_is_for_who_heeds_it),
         cmocka_unit_test(ipv6_header_has_every_field_in_its_place),
         cmocka_unit_test(sum_is_as_in_rfc_1071),
         cmocka_unit_test(last_odd_octet_counts_as_the_upper_half_of_a_word),
