@@ -121,6 +121,7 @@ static int packet_create(const struct host_settings *settings, struct device *de
         .trace = trace,
     };
     config.tcp.trace = trace;
+    config.tcp.ecn = (enum tcp_ecn_wish)settings->ecn;
     patience_set(&config.tcp, settings->peer_timeout_ns);
     if (is_udp) {
         link_packet_tune(&config.tcp);

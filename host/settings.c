@@ -76,6 +76,8 @@ struct setting {
 static const char *const oneshot_words[] = {"off", "flags", "opcode", NULL};
 static const char *const oneshot_part_words[] = {"both", "advertise", "close", NULL};
 
+// In the order of enum tcp_ecn_wish.
+static const char *const ecn_words[] = {"off", "accept", "request", NULL};
 // In the order of enum placement.
 static const char *const placement_words[] = {"early", "strict", "off", NULL};
 
@@ -96,6 +98,8 @@ static const struct setting settings[] = {
            "the UDP port of RoCEv2's packets; both ends have the same one"),
     SETTING("WEFT_FAULT", KIND_FAULT, fault, 0, sizeof((struct host_settings *)0)->fault, "FAULTS",
             FAULT_VALUES, "", "make the path bad, on links with weft's own TCP"),
+    WORD("WEFT_ECN", ecn, ecn_words, "off, accept or request", "accept",
+         "whether weft's own TCP takes marks in place of losses (RFC 3168)"),
     SWITCH("WEFT_CRC", rnic.crc, "on",
            "ask for a CRC in every FPDU, and look at ICRCs; within a host only if this is said"),
     SWITCH("WEFT_MARKERS", rnic.markers, "off", "ask the peer for markers in what it sends"),

@@ -17,6 +17,7 @@ struct host_settings {
     bool local;                      // WEFT_LOCAL: memory for peers of this host
     bool push;                       // WEFT_PUSH: ... and Writes into their own
     bool pull;                       // WEFT_PULL: ... and Reads out of it
+    uint32_t ecn;                    // WEFT_ECN: enum tcp_ecn_wish, of our own TCP
     char fault[256];                 // WEFT_FAULT: how its path is bad; empty: it is not
     duration_ns peer_timeout_ns;     // WEFT_PEER_TIMEOUT: a silent peer is gone after it
     bool read_pressure;              // WEFT_READ_PRESSURE: memory pressure shortens the allotment

@@ -19,7 +19,7 @@ struct wire {
     struct fault_model model;
     struct list_link ends;
     struct list_link under_way; // the earliest first
-    uint64_t overflows;
+    uint64_t overflows, marks;
 };
 
 struct wire_end {
@@ -114,6 +114,11 @@ uint64_t wire_overflows(const struct wire *w)
     return w->overflows;
 }
 
+uint64_t wire_marks(const struct wire *w)
+{
+    return w->marks;
+}
+
 /* ---- sending --------------------------------------------------------------------------------- */
 
 static struct wire_end *end_find(const struct wire *w, const uint8_t *ipv4)
@@ -140,7 +145,7 @@ static void put_under_way(struct wire *w, struct packet *p)
 }
 
 static void packet_send(struct wire_end *to, const struct net_frame *frame, size_t len,
-                        instant_ns at_ns)
+                        bool is_to_be_marked, instant_ns at_ns)
 {
     struct packet *p = malloc(sizeof *p + len);
     size_t at = 0;
@@ -152,8 +157,15 @@ static void packet_send(struct wire_end *to, const struct net_frame *frame, size
         memcpy(p->octets + at, frame->iov[i].iov_base, frame->iov[i].iov_len);
         at += frame->iov[i].iov_len;
     }
+    to->wire->marks += is_to_be_marked && ipv4_mark(p->octets);
     fault_model_corrupt(&to->wire->model, mspan_of(p->octets, len));
     put_under_way(to->wire, p);
+}
+
+// Octets that leave before what is sent now.
+static uint64_t waiting_len(const struct wire_end *e, instant_ns now)
+{
+    return e->free_at_ns > now ? (e->free_at_ns - now) * e->wire->config.rate / NS_PER_S : 0;
 }
 
 // When the last octet will have left; INSTANT_NEVER: there is no room to wait for that.
@@ -164,8 +176,7 @@ static instant_ns leave_at(struct wire_end *e, size_t len, instant_ns now)
         return now;
     }
     instant_ns begin_ns = e->free_at_ns > now ? e->free_at_ns : now;
-    uint64_t waiting = (begin_ns - now) * c->rate / NS_PER_S;
-    if (c->queue_len > 0 && waiting + len > c->queue_len) {
+    if (c->queue_len > 0 && waiting_len(e, now) + len > c->queue_len) {
         return INSTANT_NEVER;
     }
     e->free_at_ns = begin_ns + len * NS_PER_S / c->rate;
@@ -181,7 +192,9 @@ static bool wire_send(void *ctx, const struct net_frame *frame)
     for (unsigned i = 0; i < frame->iov_count; i++) {
         len += frame->iov[i].iov_len;
     }
-    instant_ns now = now_of(w), left_ns = leave_at(e, len, now);
+    instant_ns now = now_of(w);
+    bool is_to_be_marked = w->config.mark_len > 0 && waiting_len(e, now) > w->config.mark_len;
+    instant_ns left_ns = leave_at(e, len, now);
     struct wire_end *to = end_find(w, ip + IPV4_OFF_DST);
     if (left_ns == INSTANT_NEVER) {
         w->overflows++;
@@ -189,7 +202,7 @@ static bool wire_send(void *ctx, const struct net_frame *frame)
     }
     struct fault_fate fate = fault_model_draw(&w->model, now);
     for (unsigned i = 0; to != NULL && i < fate.count; i++) {
-        packet_send(to, frame, len, left_ns + fate.delay_ns[i]);
+        packet_send(to, frame, len, is_to_be_marked, left_ns + fate.delay_ns[i]);
     }
     return true;
 }

@@ -24,6 +24,8 @@ struct wire_config {
     struct fault_config faults; // its seed draws everything; its sides are not looked at
     uint64_t rate;              // octets of packets in a second out of each link; 0: no limit
     uint32_t queue_len; // octets that wait for that at most, one more packet is lost; 0: no limit
+    uint32_t mark_len;  // while more than so many wait, packets are marked whose sender heeds that
+                        // (RFC 3168); 0: none is
     uint16_t mtu;
     struct tcp_config tcp;
     duration_ns linger_ns; // see link_packet_config
@@ -52,5 +54,6 @@ bool wire_advance(struct wire *wire);
 // From now on packets meet this; the seed does not begin anew.
 void wire_set_faults(struct wire *wire, const struct fault_config *faults);
 const struct fault_counters *wire_counters(const struct wire *wire);
-// Packets that the queue had no room for.
+// Packets that the queue had no room for. / That were marked.
 uint64_t wire_overflows(const struct wire *wire);
+uint64_t wire_marks(const struct wire *wire);

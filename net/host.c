@@ -240,10 +240,10 @@ static void listener_on_segment(struct net_host *host, struct net_listener *l,
 }
 
 void net_on_segment(struct net_host *host, const struct net_flow *from, void *via,
-                    struct span octets, instant_ns now)
+                    struct span octets, enum ip_ecn ecn, instant_ns now)
 {
     struct net_flow flow = *from;
-    struct tcp_segment segment;
+    struct tcp_segment segment = {.ecn = ecn};
     size_t header_len;
     host->counters.segments++;
     if (tcp_header_parse(octets, &segment.header, &header_len) != TCP_PARSE_OK) {

@@ -27,6 +27,7 @@
 #include "net/flows.h"
 #include "tcp/listen.h"
 #include "tcp/tcp.h"
+#include "wire/ip.h"
 
 struct net_host;
 
@@ -126,10 +127,10 @@ struct net_connection *net_find(const struct net_host *host, const struct net_fl
 
 /* ---- what arrives ---------------------------------------------------------------------------- */
 
-// `octets`: header and payload; the checksum was good. The flow's ports are filled in from the
-// header. `via`: handed to `reply` and `on_incoming`.
+// `octets`: header and payload; the checksum was good. `ecn`: of the packet that they came in. The
+// flow's ports are filled in from the header. `via`: handed to `reply` and `on_incoming`.
 void net_on_segment(struct net_host *host, const struct net_flow *flow, void *via,
-                    struct span octets, instant_ns now);
+                    struct span octets, enum ip_ecn ecn, instant_ns now);
 // ICMP messages about a segment that was sent on this flow: its sequence number was quoted.
 void net_on_path_mss(struct net_host *host, const struct net_flow *flow, uint32_t quoted_seq,
                      uint16_t mss, instant_ns now);

@@ -29,6 +29,7 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
                                       .remote = net_addr_from_ipv6(h.src)};
         ret->protocol = h.next_header;
         ret->hops = h.hop_limit;
+        ret->ecn = h.traffic_class & IP_ECN_MASK;
         ret->is_ipv6 = true;
     } else {
         struct ipv4_header h;
@@ -37,6 +38,7 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
                                       .remote = net_addr_from_ipv4(h.src)};
         ret->protocol = h.protocol;
         ret->hops = h.ttl;
+        ret->ecn = h.tos & IP_ECN_MASK;
     }
     iface->counters.fragments += verdict == IP_PARSE_FRAGMENT;
     iface->counters.bad_packets += verdict != IP_PARSE_OK && verdict != IP_PARSE_FRAGMENT;
@@ -77,6 +79,7 @@ static void on_tcp(struct net_iface *iface, const struct ip_packet *packet, bool
     ret->kind = NET_ARRIVAL_SEGMENT;
     ret->flow = packet->flow;
     ret->segment = packet->body;
+    ret->ecn = packet->ecn;
 }
 
 static void on_packet(struct net_iface *iface, struct ip_packet *packet, bool is_checked,

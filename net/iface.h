@@ -20,6 +20,7 @@
 #include "net/neighbour.h"
 #include "net/segment.h"
 #include "wire/eth.h"
+#include "wire/ip.h"
 
 enum { NET_IFACE_ADDR_MAX = 8, NET_MTU_MIN = 576, NET_MTU_MAX = 65535 };
 
@@ -97,6 +98,7 @@ struct net_arrival {
     enum net_arrival_kind kind;
     struct net_flow flow;
     struct span segment;
+    enum ip_ecn ecn;          // of its packet
     struct span quoted;       // ICMP: what it quotes of a segment, NET_QUOTED_LEN octets or more
     uint32_t segment_len_max; // header and payload
     int error;
@@ -114,7 +116,7 @@ enum net_sent {
     NET_SENT_UNREACHABLE, // dropped
 };
 // `*ret_count`: how many of the segments were taken, from the first on. Runs are for interfaces
-// with `offloads` alone.
+// with `offloads` alone. `tos`: but for its lowest two bits, which the segments have.
 enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flow, uint8_t tos,
                              const struct net_segments *segments, instant_ns now,
                              unsigned *ret_count);

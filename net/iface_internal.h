@@ -15,6 +15,7 @@ struct ip_packet {
     struct eth_addr from_eth; // with Ethernet
     uint8_t protocol;
     uint8_t hops; // left: TTL or hop limit
+    enum ip_ecn ecn;
     bool is_ipv6;
     bool was_for_many; // the frame that it came in
 };

@@ -77,8 +77,11 @@ enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flo
 {
     const struct net_transport *transport = segments->transport;
     struct eth_addr to = {{0}};
-    struct iface_headers h = {
-        .flow = flow, .tos = tos, .protocol = transport->protocol, .hops = IFACE_HOPS, .to = &to};
+    struct iface_headers h = {.flow = flow,
+                              .tos = tos | segments->ecn,
+                              .protocol = transport->protocol,
+                              .hops = IFACE_HOPS,
+                              .to = &to};
     enum net_sent found = find_neighbour(iface, &flow->remote, now, &to);
     *ret_count = 0;
     if (found == NET_SENT_UNREACHABLE) {

@@ -10,6 +10,7 @@
 
 #include "base/span.h"
 #include "net/addr.h"
+#include "wire/ip.h"
 
 enum {
     NET_HEADROOM = 56,         // octets in front of a header: for IP's and Ethernet's, aligned
@@ -48,6 +49,7 @@ struct net_segments {
     const struct net_transport *transport;
     const struct net_segment *at;
     unsigned count;
+    enum ip_ecn ecn; // of their packets
 };
 
 static inline struct mspan net_segment_header(const struct net_segment *s)

@@ -15,6 +15,7 @@ struct ack {
     uint32_t delivered_len; // newly arrived with it
     bool is_una_moved;
     bool is_duplicate; // in the sense of RFC 5681 section 2
+    bool has_echo;     // of a mark (RFC 3168)
     tcp_seq dsack_left, dsack_right;
 };
 
@@ -171,7 +172,7 @@ static duration_ns detect(struct ack *a)
         detect_without_sack(a);
         return 0;
     }
-    return tcp_loss_detect(&tcb->loss, &tcb->scoreboard, tcb->recovery.phase != TCP_PHASE_OPEN,
+    return tcp_loss_detect(&tcb->loss, &tcb->scoreboard, tcp_recovery_repairs(&tcb->recovery),
                            &tcb->rtt, a->facts.now);
 }
 
@@ -186,8 +187,11 @@ static void react_to_loss(struct tcb *tcb, uint32_t lost_before, uint32_t delive
         return;
     }
     tcb->rto_at = now + tcp_rtt_rto(&tcb->rtt);
-    if (tcb->recovery.phase == TCP_PHASE_OPEN) {
+    if (!tcp_recovery_repairs(&tcb->recovery)) {
         tcb->counters.recoveries++;
+        if (tcb->recovery.phase == TCP_PHASE_OPEN) { // else it became smaller for a mark
+            tcp_ecn_on_reduced(&tcb->ecn, tcb->snd.nxt);
+        }
         tcp_loss_forget_probe(&tcb->loss);
         tcp_recovery_enter(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt,
                            sb->flight_len - sb->sacked_len + delivered_len);
@@ -228,7 +232,7 @@ static void control_congestion(struct ack *a, bool has_ended)
     struct tcb *tcb = a->tcb;
     bool has_lost = tcb->scoreboard.lost_len > a->lost_len;
     uint32_t pipe = pipe_of_round_trip(tcb);
-    if (tcb->recovery.phase == TCP_PHASE_FAST) {
+    if (tcp_recovery_shrinks(&tcb->recovery)) {
         uint32_t delivered = a->delivered_len;
         if (!tcb->agreed.sack && a->is_duplicate) {
             delivered = tcb->cc.mss;
@@ -256,8 +260,25 @@ static void take_probe_ack(struct ack *a)
     bool is_plain_dup = a->is_duplicate && !a->facts.has_dsack && a->delivered_len == 0;
     if (tcp_loss_on_probe_ack(&tcb->loss, tcb->snd.una, a->facts.has_dsack, is_plain_dup) &&
         tcb->recovery.phase == TCP_PHASE_OPEN) {
+        tcp_ecn_on_reduced(&tcb->ecn, tcb->snd.nxt);
         tcp_cc_on_loss(&tcb->cc, a->pipe < tcb->cc.cwnd ? a->pipe : tcb->cc.cwnd);
         tcp_cc_on_recovered(&tcb->cc);
+    }
+}
+
+// The peer echoes a mark: as if something had been lost, but for sending it again (RFC 3168 section
+// 6.1.2).
+static void react_to_mark(struct ack *a)
+{
+    struct tcb *tcb = a->tcb;
+    const struct tcp_scoreboard *sb = &tcb->scoreboard;
+    uint32_t load_len = sb->flight_len - sb->sacked_len + a->delivered_len;
+    if (a->has_echo && load_len > 0 &&
+        tcp_recovery_on_mark(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt, load_len)) {
+        tcb->counters.reductions_by_marks++;
+        tcp_ecn_on_reduced(&tcb->ecn, tcb->snd.nxt);
+        TRACE(tcb->config.trace, TRACE_TCP, "%u-%u marked, %u octets outstanding",
+              tcb->config.local_port, tcb->config.remote_port, sb->flight_len);
     }
 }
 
@@ -271,6 +292,7 @@ static void react(struct ack *a)
     tcp_loss_adapt(&tcb->loss, a->facts.has_dsack, has_ended, tcb->snd.una, tcb->snd.nxt);
     duration_ns reorder_ns = detect(a);
     react_to_loss(tcb, a->lost_len, a->delivered_len, a->facts.now);
+    react_to_mark(a);
     control_congestion(a, has_ended);
     tcb->counters.reordering += a->facts.has_reordering;
     tcp_timers_on_ack(tcb, a->is_una_moved, reorder_ns, a->facts.now);
@@ -289,6 +311,7 @@ void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns n
                   .least_rtt_ns = tcp_rtt_least(&tcb->rtt)},
         .pipe = tcp_pipe(tcb),
         .is_duplicate = is_duplicate(tcb, segment, ack),
+        .has_echo = tcp_ecn_is_echo(&tcb->ecn, h->flags, ack),
     };
     struct tcp_delivery_port port = {.on_delivered = tcp_loss_on_delivered, .ctx = &a.facts};
     tcp_seq edge_before = tcb->snd.una + tcb->snd.wnd;
@@ -314,9 +337,9 @@ void tcp_on_reorder_timer(struct tcb *tcb, instant_ns now)
 {
     uint32_t lost_before = tcb->scoreboard.lost_len;
     duration_ns reorder_ns = tcp_loss_detect(&tcb->loss, &tcb->scoreboard,
-                                             tcb->recovery.phase != TCP_PHASE_OPEN, &tcb->rtt, now);
+                                             tcp_recovery_repairs(&tcb->recovery), &tcb->rtt, now);
     react_to_loss(tcb, lost_before, 0, now);
-    if (tcb->recovery.phase == TCP_PHASE_FAST) {
+    if (tcp_recovery_shrinks(&tcb->recovery)) {
         tcp_recovery_on_ack(&tcb->recovery, &tcb->cc, 0, tcp_pipe(tcb), false);
     }
     tcp_timers_on_ack(tcb, false, reorder_ns, now);

@@ -1,5 +1,4 @@
 #include "base/check.h"
-
 #include "tcp/internal.h"
 #include "tcp/state.h"
 
@@ -16,7 +15,8 @@ static void check_send(const struct tcb *tcb)
         CHECK(tcp_scoreboard_at(sb, 0)->seq == snd->una);
         CHECK(tcp_scoreboard_last(sb)->end == snd->nxt);
     }
-    CHECK(tcb->cc.cwnd >= tcb->cc.mss || tcb->recovery.phase == TCP_PHASE_FAST);
+    bool is_shrinking = tcp_recovery_shrinks(&tcb->recovery);
+    CHECK(tcb->cc.cwnd >= tcb->cc.mss || is_shrinking);
 }
 
 static void check_timers(const struct tcb *tcb)

@@ -34,6 +34,7 @@ static void on_rto(struct tcb *tcb, instant_ns now)
         tcp_loss_forget_probe(&tcb->loss);
         tcp_loss_on_timeout(&tcb->loss, sb, true, &tcb->rtt, now);
         tcp_recovery_on_timeout(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt);
+        tcp_ecn_on_reduced(&tcb->ecn, tcb->snd.nxt);
         TRACE(tcb->config.trace, TRACE_TCP, "%u-%u time-out, %u of %u octets lost",
               tcb->config.local_port, tcb->config.remote_port, sb->lost_len, sb->flight_len);
     }

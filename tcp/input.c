@@ -6,8 +6,10 @@
 #include "base/trace.h"
 #include "tcp/acceptable.h"
 #include "tcp/agree.h"
+#include "tcp/ecn.h"
 #include "tcp/internal.h"
 #include "tcp/state.h"
+#include "wire/ip.h"
 #include "wire/tcp.h"
 
 #define TS_RECENT_MAX_AGE_NS (24 * 24 * 3600 * NS_PER_S) // RFC 7323 section 5.5
@@ -71,11 +73,19 @@ static void owe_ack(struct tcb *tcb, bool is_at_once, instant_ns now)
     }
 }
 
+// RFC 3168 section 6.1.3. Returns whether the sender should hear of it at once.
+static bool take_mark(struct tcb *tcb, const struct tcp_segment *segment)
+{
+    bool is_marked = segment->ecn == IP_ECN_CE;
+    tcb->counters.marks += is_marked;
+    return tcp_ecn_on_octets(&tcb->ecn, segment->header.flags, is_marked);
+}
+
 // Seventh step.
-static enum tcp_refusal take_octets(struct tcb *tcb, struct span octets, tcp_seq seq,
+static enum tcp_refusal take_octets(struct tcb *tcb, const struct tcp_segment *segment, tcp_seq seq,
                                     instant_ns now)
 {
-    if (octets.len == 0) {
+    if (segment->payload.len == 0) {
         return TCP_TAKEN;
     }
     if (!may_receive(tcb->state)) {
@@ -83,10 +93,11 @@ static enum tcp_refusal take_octets(struct tcb *tcb, struct span octets, tcp_seq
         return TCP_REFUSED_DATA_AFTER_FIN;
     }
     bool had_holes = tcp_receive_has_holes(&tcb->rcv);
-    enum tcp_refusal refusal = tcp_receive_octets(&tcb->rcv, seq, octets);
+    bool has_ecn_news = take_mark(tcb, segment);
+    enum tcp_refusal refusal = tcp_receive_octets(&tcb->rcv, seq, segment->payload);
     bool is_plain = refusal == TCP_TAKEN && !had_holes && !tcp_receive_has_holes(&tcb->rcv) &&
                     !tcb->rcv.has_dsack && !tcb->rcv.is_stalled;
-    owe_ack(tcb, !is_plain, now);
+    owe_ack(tcb, !is_plain || has_ecn_news, now);
     return refusal;
 }
 
@@ -115,7 +126,7 @@ static enum tcp_refusal take_fin(struct tcb *tcb, const struct tcp_segment *segm
 static enum tcp_refusal take_text(struct tcb *tcb, const struct tcp_segment *segment, tcp_seq seq,
                                   instant_ns now)
 {
-    enum tcp_refusal refusal = take_octets(tcb, segment->payload, seq, now);
+    enum tcp_refusal refusal = take_octets(tcb, segment, seq, now);
     enum tcp_refusal fin_refusal = take_fin(tcb, segment, seq, now);
     return refusal != TCP_TAKEN ? refusal : fin_refusal;
 }
@@ -168,11 +179,15 @@ static enum tcp_refusal on_segment_syn_sent(struct tcb *tcb, const struct tcp_se
         return TCP_REFUSED_NOT_SYN;
     }
     take_syn(tcb, segment, now);
+    bool has_asked = !tcb->is_syn_resent && tcp_ecn_syn_flags(&tcb->config) != 0;
     if (!has(segment, TCP_ACK)) { // both opened at the same time
+        tcb->ecn.is_agreed =
+            has_asked && tcp_ecn_syn_ack_flags(&tcb->config, segment->header.flags) != 0;
         tcb->due |= TCP_DUE_SYN;
         tcp_enter(tcb, TCP_ON_SYN, now);
         return TCP_TAKEN;
     }
+    tcb->ecn.is_agreed = has_asked && tcp_ecn_is_syn_ack(segment->header.flags);
     on_syn_acked(tcb, now);
     tcb->due |= TCP_DUE_ACK;
     tcp_enter(tcb, TCP_ON_SYN_ACK, now);
@@ -298,7 +313,8 @@ static enum tcp_refusal on_crossed_syn_ack(struct tcb *tcb, const struct tcp_seg
                                            instant_ns now)
 {
     struct tcp_segment ack = *segment;
-    ack.header.flags &= (uint8_t)~TCP_SYN;
+    tcb->ecn.is_agreed &= tcp_ecn_is_syn_ack(segment->header.flags);
+    ack.header.flags &= (uint8_t) ~(TCP_SYN | TCP_ECE | TCP_CWR);
     ack.header.seq++;
     ack.header.window >>= tcb->agreed.snd_scale; // that of a SYN is not scaled
     tcb->due |= TCP_DUE_ACK;

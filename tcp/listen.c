@@ -10,6 +10,7 @@
 #include "base/span.h"
 #include "tcp/acceptable.h"
 #include "tcp/agree.h"
+#include "tcp/ecn.h"
 #include "tcp/rtt.h"
 #include "tcp/seq.h"
 #include "wire/tcp.h"
@@ -25,6 +26,7 @@ struct half_open {
     uint32_t iss;
     uint32_t timestamp_offset;
     uint16_t mss;           // ours
+    uint8_t ecn_flags;      // of our SYN,ACK
     instant_ns answered_at; // the first time
     instant_ns deadline;
     unsigned retries;
@@ -157,7 +159,7 @@ static struct tcp_header syn_ack(const struct tcp_listener *l, const struct half
         .dst_port = h->syn.src_port,
         .seq = h->iss,
         .ack = h->syn.seq + 1,
-        .flags = TCP_SYN | TCP_ACK,
+        .flags = TCP_SYN | TCP_ACK | h->ecn_flags,
         .window = tcp_syn_window(&l->config.connection),
         .options = tcp_syn_options(&l->config.connection, &h->syn.options),
     };
@@ -202,6 +204,7 @@ static void on_syn(struct tcp_listener *l, const struct tcp_tuple *tuple, uint64
     h->syn = segment->header;
     h->iss = tcp_isn(l->config.secret, tuple, now);
     h->mss = path_mss(l, tuple);
+    h->ecn_flags = tcp_ecn_syn_ack_flags(&l->config.connection, h->syn.flags);
     h->timestamp_offset = (uint32_t)(hash >> 32); // the half that the ISN does not show
     h->answered_at = now;
     h->retries = 0;
@@ -228,6 +231,7 @@ static void complete(struct tcp_listener *l, struct half_open *h, const struct t
         .timestamp_offset = h->timestamp_offset,
         .ts_recent = o->has_timestamps ? o->ts_value : h->syn.options.ts_value,
         .rtt_ns = h->retries == 0 ? now - h->answered_at + 1 : 0,
+        .has_ecn = tcp_ecn_is_syn_ack(h->ecn_flags),
     };
     l->counters.completed++;
     let_go(l, h);
@@ -294,10 +298,11 @@ static void on_half_open_rst(struct tcp_listener *l, struct half_open *h,
 }
 
 // The SYN again: the SYN,ACK was lost.
-static void on_syn_again(struct tcp_listener *l, struct half_open *h,
-                         const struct tcp_options *options, instant_ns now,
-                         struct tcp_listen_answer *ret)
+static void on_syn_again(struct tcp_listener *l, struct half_open *h, const struct tcp_header *syn,
+                         instant_ns now, struct tcp_listen_answer *ret)
 {
+    const struct tcp_options *options = &syn->options;
+    h->ecn_flags &= tcp_ecn_syn_ack_flags(&l->config.connection, syn->flags); // RFC 3168 6.1.1
     if (!serial_before(options->ts_value, h->syn.options.ts_value)) { // RFC 7323 section 4.3
         h->syn.options.ts_value = options->ts_value;
     }
@@ -315,7 +320,7 @@ static void on_half_open(struct tcp_listener *l, struct half_open *h,
 {
     const struct tcp_header *s = &segment->header;
     if ((s->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN && s->seq == h->syn.seq) {
-        on_syn_again(l, h, &s->options, now, ret);
+        on_syn_again(l, h, s, now, ret);
         return;
     }
     enum tcp_listen_refusal refusal = check_acceptable(l, h, segment);

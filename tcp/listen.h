@@ -43,6 +43,7 @@ struct tcp_handshake {
     uint32_t timestamp_offset;
     uint32_t ts_recent;
     duration_ns rtt_ns; // of the SYN,ACK, 0: not known, it was sent twice
+    bool has_ecn;       // was asked for, and agreed to (RFC 3168)
 };
 
 #define TCP_LISTEN_REFUSALS(X)                                       \

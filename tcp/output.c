@@ -2,8 +2,10 @@
 // else carried them (RFC 9293 section 3.8; RFC 5681, 6675, 8985).
 #include "base/check.h"
 #include "tcp/agree.h"
+#include "tcp/ecn.h"
 #include "tcp/internal.h"
 #include "tcp/state.h"
+#include "wire/ip.h"
 #include "wire/tcp.h"
 
 #define TCP_IDLE_MIN_NS (200 * NS_PER_MS)
@@ -31,10 +33,21 @@ static struct tcp_header plain_header(const struct tcb *tcb, tcp_seq seq, uint8_
     if ((flags & TCP_ACK) != 0) {
         uint32_t window = tcp_receive_window(&tcb->rcv, tcp_emss(tcb)) >> tcb->agreed.rcv_scale;
         h.ack = tcp_seq_wire(tcb->rcv.nxt);
+        h.flags |= tcb->ecn.is_echoing ? TCP_ECE : 0;
         h.window = window < UINT16_MAX ? (uint16_t)window : UINT16_MAX;
     }
     put_timestamps(tcb, &h, now);
     return h;
+}
+
+// RFC 3168 section 6.1.1. A SYN that somebody on the way may have dropped for these flags comes
+// again without them (section 6.1.1.1).
+static uint8_t syn_ecn_flags(const struct tcb *tcb)
+{
+    if (tcb->state == TCP_STATE_SYN_RECEIVED) {
+        return tcb->ecn.is_agreed ? TCP_ECE : 0;
+    }
+    return tcb->is_syn_resent ? 0 : tcp_ecn_syn_flags(&tcb->config);
 }
 
 static struct tcp_header syn_header(const struct tcb *tcb, instant_ns now)
@@ -53,7 +66,7 @@ static struct tcp_header syn_header(const struct tcb *tcb, instant_ns now)
         .dst_port = tcb->config.remote_port,
         .seq = tcp_seq_wire(tcb->snd.iss),
         .ack = is_answer ? tcp_seq_wire(tcb->rcv.nxt) : 0,
-        .flags = is_answer ? TCP_SYN | TCP_ACK : TCP_SYN,
+        .flags = TCP_SYN | (is_answer ? TCP_ACK : 0) | syn_ecn_flags(tcb),
         .window = tcp_syn_window(&tcb->config),
         .options = o,
     };
@@ -330,11 +343,22 @@ static void on_new_sent(struct tcb *tcb, const struct tcp_batch *batch, unsigned
         left -= len;
     }
     tcb->counters.octets_out += batch->payload_len - left;
+    tcp_ecn_on_sent(&tcb->ecn, batch->header.flags);
     tcp_recovery_on_sent(&tcb->recovery, batch->payload_len - left);
     tcb->persist_backoff = 0;
     tcb->due &= ~(unsigned)TCP_DUE_OVERRIDE;
     tcp_note_pipe(tcb);
     tcp_timers_on_sent(tcb, true, now);
+}
+
+// New octets alone may be marked: of what is sent again, and of segments without octets, nobody
+// would know that they were lost (RFC 3168 sections 6.1.4 to 6.1.6).
+static void put_ecn(const struct tcb *tcb, struct tcp_batch *batch)
+{
+    if (tcb->ecn.is_agreed && batch->payload_len > 0) {
+        batch->ecn = IP_ECN_ECT_0;
+        batch->header.flags |= tcb->ecn.is_cwr_due ? TCP_CWR : 0;
+    }
 }
 
 // Sends the batch that `first_len` octets begin, with the FIN where it is due. Returns whether all
@@ -344,7 +368,8 @@ static bool send_new(struct tcb *tcb, const struct tcp_port *port, uint32_t firs
 {
     struct iovec iov[TCP_BATCH_IOV_MAX];
     struct tcp_batch batch = {.reason = reason, .segment_count = 1};
-    if (first_len > 0 && segment_max > 1) {
+    bool is_one = segment_max == 1 || tcb->ecn.is_cwr_due; // CWR goes with the first only
+    if (first_len > 0 && !is_one) {
         fill_batch(tcb, first_len, &batch);
     } else {
         batch.segment_len = batch.payload_len = first_len;
@@ -354,6 +379,7 @@ static bool send_new(struct tcb *tcb, const struct tcp_port *port, uint32_t firs
     batch.header = plain_header(tcb, tcb->snd.nxt, TCP_ACK, now);
     batch.header.flags |= is_end && batch.payload_len > 0 ? TCP_PSH : 0;
     batch.header.flags |= is_end && tcb->snd.is_closing ? TCP_FIN : 0;
+    put_ecn(tcb, &batch);
     bool is_sack_in = put_sack(tcb, &batch.header, batch.segment_len);
     unsigned taken = hand_over(tcb, port, &batch, is_sack_in);
     if (taken > 0) {

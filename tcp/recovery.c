@@ -16,19 +16,20 @@ static uint32_t larger(uint32_t a, uint32_t b)
 static uint32_t flight_len(const struct tcp_recovery *rec, const struct tcp_cc *cc, tcp_seq una,
                            tcp_seq nxt)
 {
-    bool is_shrinking = rec->phase == TCP_PHASE_FAST;
-    return smaller(nxt - una, is_shrinking ? larger(cc->cwnd, cc->ssthresh) : cc->cwnd);
+    uint32_t window = tcp_recovery_shrinks(rec) ? larger(cc->cwnd, cc->ssthresh) : cc->cwnd;
+    return smaller(nxt - una, window);
 }
 
 static void begin(struct tcp_recovery *rec, const struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
                   enum tcp_recovery_phase phase)
 {
     struct tcp_recovery fresh = {
+        // that nothing was lost takes back no mark's answer
         .undo_una = una,
-        .undo_cwnd = cc->cwnd,
+        .undo_cwnd = rec->phase == TCP_PHASE_MARKED ? cc->ssthresh : cc->cwnd,
         .undo_ssthresh = cc->ssthresh,
     };
-    if (rec->phase == TCP_PHASE_OPEN) {
+    if (!tcp_recovery_repairs(rec)) {
         *rec = fresh;
     }
     rec->phase = phase;
@@ -39,10 +40,25 @@ static void begin(struct tcp_recovery *rec, const struct tcp_cc *cc, tcp_seq una
 void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
                         uint32_t load_len)
 {
+    bool is_reduced = rec->phase == TCP_PHASE_MARKED;
     uint32_t flight = flight_len(rec, cc, una, nxt);
     begin(rec, cc, una, nxt, TCP_PHASE_FAST);
     rec->load_len = load_len;
-    tcp_cc_on_loss(cc, flight);
+    if (!is_reduced) {
+        tcp_cc_on_loss(cc, flight);
+    }
+}
+
+bool tcp_recovery_on_mark(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
+                          uint32_t load_len)
+{
+    if (rec->phase != TCP_PHASE_OPEN) {
+        return false;
+    }
+    tcp_cc_on_loss(cc, smaller(load_len, cc->cwnd));
+    begin(rec, cc, una, nxt, TCP_PHASE_MARKED);
+    rec->load_len = load_len;
+    return true;
 }
 
 void tcp_recovery_on_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt)
@@ -73,8 +89,9 @@ void tcp_recovery_on_ack(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t d
         bound += is_progress ? cc->mss : 0;
         send = smaller(minus(cc->ssthresh, pipe), bound);
     }
-    if (rec->out_len == 0 && send < cc->mss) {
-        send = cc->mss; // fast retransmit
+    bool is_fast_retransmit = rec->phase == TCP_PHASE_FAST && rec->out_len == 0;
+    if (is_fast_retransmit && send < cc->mss) {
+        send = cc->mss;
     }
     cc->cwnd = pipe + send;
 }
@@ -86,7 +103,7 @@ void tcp_recovery_on_sent(struct tcp_recovery *rec, uint32_t len)
 
 void tcp_recovery_on_resent(struct tcp_recovery *rec)
 {
-    rec->undo_segments += rec->phase != TCP_PHASE_OPEN;
+    rec->undo_segments += tcp_recovery_repairs(rec);
 }
 
 bool tcp_recovery_on_dsack(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq left, tcp_seq right)
@@ -105,7 +122,7 @@ bool tcp_recovery_on_una(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq un
     if (rec->phase == TCP_PHASE_OPEN || una < rec->point) {
         return false;
     }
-    if (rec->phase == TCP_PHASE_FAST) {
+    if (tcp_recovery_shrinks(rec)) {
         tcp_cc_on_recovered(cc);
     }
     rec->phase = TCP_PHASE_OPEN;

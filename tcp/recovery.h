@@ -1,7 +1,9 @@
-// How much is sent while losses are repaired: nothing changes on an open path; in fast recovery the
-// window shrinks in proportion to what arrives (RFC 6937, which RFC 8985 recommends in place of RFC
-// 6675's rule); after a time-out it grows from one segment by slow start. Either ends when all that
-// was outstanding at its beginning is acknowledged (RFC 6582: recover). Numbers only.
+// How much is sent while losses are repaired, or marks answered: nothing changes on an open path;
+// in fast recovery, and behind a mark, the window shrinks in proportion to what arrives (RFC 6937,
+// which RFC 8985 recommends in place of RFC 6675's rule); after a time-out it grows from one
+// segment by slow start. Each ends when all that was outstanding at its beginning is acknowledged
+// (RFC 6582: recover), and for one round trip the window shrinks once, whatever for (RFC 3168
+// section 6.1.2). Numbers only.
 #pragma once
 
 #include <stdbool.h>
@@ -12,6 +14,7 @@
 
 enum tcp_recovery_phase {
     TCP_PHASE_OPEN,
+    TCP_PHASE_MARKED,  // nothing is lost: the network has marked what it carried
     TCP_PHASE_FAST,    // fast recovery
     TCP_PHASE_TIMEOUT, // after the retransmission timer ran out
 };
@@ -35,9 +38,26 @@ struct tcp_recovery {
 void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
                         uint32_t load_len);
 void tcp_recovery_on_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt);
+// The peer echoes a mark; else as tcp_recovery_enter. False: the window shrinks already, or grows
+// from one segment.
+bool tcp_recovery_on_mark(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
+                          uint32_t load_len);
 
-// An acknowledgement in fast recovery: `delivered_len` octets have newly arrived, `pipe` are in the
-// network. `is_progress`: it advances SND.UNA and shows no further loss. Sets the window.
+// Losses are being repaired.
+static inline bool tcp_recovery_repairs(const struct tcp_recovery *rec)
+{
+    return rec->phase == TCP_PHASE_FAST || rec->phase == TCP_PHASE_TIMEOUT;
+}
+
+// The window shrinks in proportion: tcp_recovery_on_ack follows each acknowledgement.
+static inline bool tcp_recovery_shrinks(const struct tcp_recovery *rec)
+{
+    return rec->phase == TCP_PHASE_FAST || rec->phase == TCP_PHASE_MARKED;
+}
+
+// An acknowledgement while the window shrinks: `delivered_len` octets have newly arrived, `pipe`
+// are in the network. `is_progress`: it advances SND.UNA and shows no further loss. Sets the
+// window.
 void tcp_recovery_on_ack(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t delivered_len,
                          uint32_t pipe, bool is_progress);
 // Octets were sent, new or again. / A segment was sent again.

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "tcp/acceptable.h"
 #include "tcp/cc.h"
+#include "tcp/ecn.h"
 #include "tcp/loss.h"
 #include "tcp/receive.h"
 #include "tcp/recovery.h"
@@ -79,6 +80,7 @@ struct tcb {
     struct tcp_send snd;
     struct tcp_receive rcv;
     struct tcp_agreed agreed;
+    struct tcp_ecn ecn;
     struct tcp_ts ts;
     struct tcp_sendq sendq;
     struct tcp_scoreboard scoreboard;

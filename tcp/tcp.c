@@ -16,6 +16,7 @@ const struct tcp_config tcp_config_default = {
     .mss = MSS_ETHERNET,
     .mss_unsaid = MSS_UNSAID_IPV4,
     .wishes = TCP_WISH_ALL,
+    .ecn = TCP_ECN_ACCEPT,
     .window_len = 1 << 20,
     .buffer_len = 1 << 20,
     .range_max = 256,
@@ -39,6 +40,7 @@ const struct tcp_config tcp_config_default = {
 static void check_config(const struct tcp_config *c)
 {
     CHECK(c->mss >= TCP_MSS_MIN);
+    CHECK(c->ecn < TCP_ECN_WISH_COUNT);
     CHECK(c->window_len > 0 && c->window_len <= WINDOW_MAX);
     CHECK(c->range_max >= 4);
     CHECK(c->piece_max >= 4);
@@ -158,6 +160,7 @@ void tcp_accept(struct tcb *tcb, const struct tcp_handshake *handshake, instant_
     tcb->config.timestamp_offset = handshake->timestamp_offset;
     tcb->is_syn_resent = handshake->rtt_ns == 0;
     tcb->agreed = tcp_agree(&tcb->config, &handshake->peer);
+    tcb->ecn.is_agreed = handshake->has_ecn;
     tcp_set_mss(tcb, tcb->agreed.mss);
     tcp_receive_begin(&tcb->rcv, handshake->irs);
     tcp_receive_on_window_sent(&tcb->rcv, tcp_syn_window(&tcb->config));
@@ -403,7 +406,7 @@ void tcp_get_info(const struct tcb *tcb, struct tcp_info *ret)
         .rcv_wnd = tcb->rcv.edge > tcb->rcv.nxt ? (uint32_t)offered : 0,
         .range_count = tcb->rcv.ranges.count,
         .buffered_len = tcb->rcv.buffered_len,
-        .is_in_recovery = tcb->recovery.phase != TCP_PHASE_OPEN,
+        .is_in_recovery = tcp_recovery_repairs(&tcb->recovery),
         .counters = &tcb->counters,
     };
 }

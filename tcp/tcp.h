@@ -39,6 +39,7 @@
 #include "base/time.h"
 #include "base/trace.h"
 #include "tcp/state.h"
+#include "wire/ip.h"
 #include "wire/tcp.h"
 
 struct tcb;
@@ -53,6 +54,14 @@ enum tcp_option_wishes {
     TCP_WISH_ALL = 7,
 };
 
+// Explicit congestion notification (RFC 3168).
+enum tcp_ecn_wish {
+    TCP_ECN_OFF,
+    TCP_ECN_ACCEPT,  // by the peer's SYN
+    TCP_ECN_REQUEST, // by our own, too; one that is sent again does not
+    TCP_ECN_WISH_COUNT,
+};
+
 // What a connection is made with. tcp_config_default fills in everything but the ports of the two
 // sides and the place port.
 struct tcp_config {
@@ -62,6 +71,7 @@ struct tcp_config {
                   // what our MSS option says (RFC 6691), at least TCP_MSS_MIN
     uint16_t mss_unsaid; // what a peer takes whose SYN does not say: 536, over IPv6 1220
     unsigned wishes;     // enum tcp_option_wishes
+    enum tcp_ecn_wish ecn;
 
     uint32_t window_len; // receive window offered at most, octets, up to 1 GiB
     uint32_t buffer_len; // octets kept for PLACE_BUFFER. Below window_len, a port that buffers a
@@ -143,6 +153,8 @@ enum tcp_refusal {
     X(octets_retransmitted, "octets sent again")                             \
     X(spurious_retransmits, "segments sent again that had arrived (D-SACK)") \
     X(recoveries, "fast recoveries")                                         \
+    X(marks, "segments with octets that came marked (RFC 3168)")             \
+    X(reductions_by_marks, "windows made smaller for an echo of marks")      \
     X(timeouts, "retransmission time-outs")                                  \
     X(loss_probes, "tail loss probes")                                       \
     X(window_probes, "zero-window probes")                                   \
@@ -166,6 +178,7 @@ struct tcp_counters {
 struct tcp_segment {
     struct tcp_header header;
     struct span payload;
+    enum ip_ecn ecn; // of its packet
 };
 
 // Why segments leave.
@@ -189,6 +202,7 @@ enum tcp_reason {
 struct tcp_batch {
     struct tcp_header header;
     enum tcp_reason reason;
+    enum ip_ecn ecn; // of its packets
     unsigned segment_count;
     uint32_t segment_len; // 0 without payload
     uint32_t payload_len; // of all segments together

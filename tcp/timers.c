@@ -17,7 +17,7 @@ static bool is_waiting_for(const struct tcb *tcb, enum tcp_send_timer what)
 // RFC 8985 section 7.2: not while something else will bring the loss to light.
 static bool may_wait_for_probe(const struct tcb *tcb)
 {
-    return tcb->agreed.sack && tcb->recovery.phase == TCP_PHASE_OPEN &&
+    return tcb->agreed.sack && !tcp_recovery_repairs(&tcb->recovery) &&
            tcb->scoreboard.sacked_len == 0 && tcp_loss_may_probe(&tcb->loss);
 }
 

@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "net/addr.h"
 #include "net/segment.h"
+#include "wire/ip.h"
 
 struct device;
 struct fault_model;
@@ -47,6 +48,7 @@ struct device_event {
     struct channel *channel; // NULL: none in particular; ROOM: all of them
     struct net_flow flow;
     struct span octets;
+    enum ip_ecn ecn; // of the packet that they came in
     struct span quoted;
     uint32_t segment_len_max;
     int error;

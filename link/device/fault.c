@@ -29,6 +29,7 @@ struct held {
     struct channel *channel;
     struct net_flow flow;
     bool is_incoming;
+    enum ip_ecn ecn;
     const struct net_transport *transport; // of one that goes out
     size_t header_len;                     // likewise
     size_t len;
@@ -80,7 +81,7 @@ static void release_out(struct fault_device *f, struct held *h, instant_ns now)
                                   .len = (uint32_t)h->len,
                                   .part_count = 1,
                                   .part_len = (uint32_t)payload_len};
-    struct net_segments one = {h->transport, &segment, 1};
+    struct net_segments one = {h->transport, &segment, 1, h->ecn};
     device_send(f->forward.inner, h->channel, &h->flow, &one, now);
     free(h);
 }
@@ -90,6 +91,7 @@ static void release_in(struct fault_device *f, struct held *h, struct device_eve
     *ret = (struct device_event){.kind = DEVICE_EVENT_SEGMENT,
                                  .channel = h->channel,
                                  .flow = h->flow,
+                                 .ecn = h->ecn,
                                  .octets = span_of(h->octets + NET_HEADROOM, h->len)};
     f->handed_up = h;
 }
@@ -122,6 +124,7 @@ static void hold_segment(struct fault_device *f, struct channel *channel,
     struct held *h = held_new(f, channel, flow, one->at->len, at_ns);
     if (h != NULL) {
         h->transport = one->transport;
+        h->ecn = one->ecn;
         h->header_len = net_segment_header(one->at).len;
         net_segment_copy(one->at, h->octets + NET_HEADROOM);
         hold(f, h);
@@ -137,7 +140,7 @@ static unsigned fault_send(struct device *d, struct channel *channel, const stru
     }
     for (unsigned i = 0; i < segments->count; i++) {
         struct fault_fate fate = fault_model_draw(&f->model, now);
-        struct net_segments one = {segments->transport, &segments->at[i], 1};
+        struct net_segments one = {segments->transport, &segments->at[i], 1, segments->ecn};
         for (unsigned k = 0; k < fate.count; k++) {
             if (fate.delay_ns[k] > 0) {
                 hold_segment(f, channel, flow, &one, instant_after(now, fate.delay_ns[k]));
@@ -156,6 +159,7 @@ static void hold_arrival(struct fault_device *f, const struct device_event *e, i
     struct held *h = held_new(f, e->channel, &e->flow, e->octets.len, at_ns);
     if (h != NULL) {
         h->is_incoming = true;
+        h->ecn = e->ecn;
         memcpy(h->octets + NET_HEADROOM, e->octets.ptr, e->octets.len);
         hold(f, h);
     }

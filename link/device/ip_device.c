@@ -318,6 +318,7 @@ bool ip_device_on_frame(struct ip_device *d, struct mspan frame, bool is_checked
     *ret = (struct device_event){.kind = kinds[a.kind],
                                  .flow = a.flow,
                                  .octets = a.segment,
+                                 .ecn = a.ecn,
                                  .quoted = a.quoted,
                                  .segment_len_max = a.segment_len_max,
                                  .error = a.error};

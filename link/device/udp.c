@@ -39,10 +39,12 @@ static void options_apply(const struct udp_device *d, int fd, int family)
     sys_setsockopt_int(fd, IPPROTO_UDP, UDP_GRO, 1);
     sys_setsockopt_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
     sys_setsockopt_int(fd, IPPROTO_IP, IP_RECVERR, 1);
+    sys_setsockopt_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
     if (family == AF_INET6) {
         sys_setsockopt_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
         sys_setsockopt_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
         sys_setsockopt_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+        sys_setsockopt_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     } else {
         sys_setsockopt_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
     }
@@ -198,6 +200,7 @@ static int udp_accept(struct device *device, struct channel *listener, const str
 static void udp_set_tos(struct device *device, struct channel *channel, uint8_t tos)
 {
     struct udp_channel *c = udp_channel_of(channel);
+    c->tos = tos;
     if (c->family == AF_INET6) {
         sys_setsockopt_int(c->fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
     }

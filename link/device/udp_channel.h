@@ -8,6 +8,7 @@
 #include "link/rest.h"
 #include "link/sys.h"
 #include "net/segment.h"
+#include "wire/ip.h"
 
 enum {
     UDP_BATCH = 4,               // datagrams, or trains of them, in one system call
@@ -36,6 +37,7 @@ struct udp_counters {
 // What a datagram, or a train of them, came with.
 struct udp_arrival {
     struct net_flow flow; // ports filled in
+    enum ip_ecn ecn;      // of their packets
     size_t datagram_len;  // of each but the last
     struct mspan left;    // of its octets: not handed up yet
 };
@@ -83,6 +85,7 @@ struct udp_channel {
     int family;
     bool is_connected;
     bool wants_out;
+    uint8_t tos;           // of the socket
     struct net_flow place; // local end, zero where it may be any; connected: both
 };
 

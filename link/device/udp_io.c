@@ -69,6 +69,17 @@ static void control_add_source(struct msghdr *msg, const struct udp_channel *c,
     }
 }
 
+// Packets that may be marked, where those of the socket may not.
+static void control_add_ecn(struct msghdr *msg, const struct udp_channel *c,
+                            const struct net_flow *flow, enum ip_ecn ecn)
+{
+    bool is_ipv4 = net_addr_is_ipv4(&flow->remote);
+    int tos = c->tos | (int)ecn;
+    memcpy(CMSG_DATA(control_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+                                 is_ipv4 ? IP_TOS : IPV6_TCLASS, sizeof tos)),
+           &tos, sizeof tos);
+}
+
 /* ---- out ------------------------------------------------------------------------------------- */
 
 // Several segments alike, as datagrams of one system call: all but the last are as long as the
@@ -76,6 +87,7 @@ static void control_add_source(struct msghdr *msg, const struct udp_channel *c,
 struct train {
     const struct net_segment *at;
     unsigned segment_count, iov_count;
+    enum ip_ecn ecn;
 };
 
 static void checksums_put(const struct net_flow *flow, const struct net_segments *segments)
@@ -97,7 +109,7 @@ static struct train train_make(const struct udp_device *d, const struct net_segm
 {
     const struct net_segment *at = &segments->at[first];
     unsigned left = segments->count - first;
-    struct train t = {.at = at};
+    struct train t = {.at = at, .ecn = segments->ecn};
     do {
         t.iov_count += at[t.segment_count].iov_count;
     } while (++t.segment_count < left && d->has_gso && t.segment_count < TRAIN_SEGMENTS_MAX &&
@@ -117,6 +129,9 @@ static ssize_t train_send(const struct udp_channel *c, const struct net_flow *fl
         uint16_t len = (uint16_t)t->at->len;
         memcpy(CMSG_DATA(control_add(&msg, IPPROTO_UDP, UDP_SEGMENT, sizeof len)), &len,
                sizeof len);
+    }
+    if (t->ecn != IP_ECN_NOT_ECT) {
+        control_add_ecn(&msg, c, flow, t->ecn);
     }
     if (!c->is_connected) {
         net_addr_to_sockaddr(&flow->remote, flow->remote_port, flow->scope, c->family, &to);
@@ -215,6 +230,12 @@ static void arrival_read(const struct udp_channel *c, struct msghdr *msg, size_t
             struct in6_pktinfo info;
             memcpy(&info, CMSG_DATA(at), sizeof info);
             ret->flow.local = net_addr_from_ipv6(info.ipi6_addr.s6_addr);
+        } else if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_TOS) {
+            ret->ecn = *CMSG_DATA(at) & IP_ECN_MASK;
+        } else if (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_TCLASS) {
+            int class;
+            memcpy(&class, CMSG_DATA(at), sizeof class);
+            ret->ecn = class & IP_ECN_MASK;
         }
     }
 }
@@ -282,7 +303,8 @@ static bool next_datagram(struct udp_device *d, struct device_event *ret)
             *ret = (struct device_event){.kind = DEVICE_EVENT_SEGMENT,
                                          .channel = &in->reading->base,
                                          .flow = a->flow,
-                                         .octets = datagram};
+                                         .octets = datagram,
+                                         .ecn = a->ecn};
             return true;
         }
     }

@@ -79,7 +79,7 @@ const struct net_segments *packet_cut(struct packet_cut *cut, const struct tcp_b
         s->part_len = as_run ? batch->segment_len : len;
         left -= len;
     }
-    cut->all = (struct net_segments){&packet_transport, cut->segments, count};
+    cut->all = (struct net_segments){&packet_transport, cut->segments, count, batch->ecn};
     return &cut->all;
 }
 

@@ -87,7 +87,7 @@ void packet_take_events(struct packet_link *l, instant_ns now)
     while (device_next(l->device, now, &e)) {
         switch (e.kind) {
         case DEVICE_EVENT_SEGMENT:
-            net_on_segment(l->host, &e.flow, e.channel, e.octets, now);
+            net_on_segment(l->host, &e.flow, e.channel, e.octets, e.ecn, now);
             break;
         case DEVICE_EVENT_READABLE:
             on_readable(l, e.channel);

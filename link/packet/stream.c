@@ -16,6 +16,7 @@
 #include "link/device/device.h"
 #include "net/addr.h"
 #include "tcp/tcp.h"
+#include "wire/ip.h"
 
 enum { BACKLOG_DEFAULT = 128, HALF_OPEN_MIN = 64, SYN_ACK_RETRIES = 5, LINGERING_MAX = 1024 };
 
@@ -96,9 +97,9 @@ int packet_set_tos(struct link_stream *stream, uint8_t tos)
 {
     struct packet_stream *s = packet_stream_of(stream);
     struct packet_link *l = packet_link_of(stream->link);
-    s->tos = tos;
+    s->tos = tos & (uint8_t)~IP_ECN_MASK; // those bits are TCP's, as they are the kernel's
     if (s->channel != NULL) {
-        device_set_tos(l->device, s->channel, tos);
+        device_set_tos(l->device, s->channel, s->tos);
     }
     return 0;
 }

@@ -89,7 +89,7 @@ static unsigned pcap_send(struct device *d, struct channel *channel, const struc
     struct pcap_device *p = pcap_of(d);
     unsigned taken = device_send(p->forward.inner, channel, flow, segments, now);
     for (unsigned i = 0; i < taken; i++) {
-        pcap_packet_put(&p->file, flow, p->id++, &segments->at[i]);
+        pcap_packet_put(&p->file, flow, segments->ecn, p->id++, &segments->at[i]);
     }
     pcap_file_flush(&p->file);
     return taken;
@@ -103,9 +103,10 @@ static size_t header_len_of(struct span octets)
     return len < TCP_HEADER_LEN || len > octets.len ? 0 : len;
 }
 
-static void record_arrival(struct pcap_device *p, const struct net_flow *from, struct span octets)
+static void record_arrival(struct pcap_device *p, const struct device_event *e)
 {
-    struct net_flow flow = *from, turned;
+    struct span octets = e->octets;
+    struct net_flow flow = e->flow, turned;
     size_t len = header_len_of(octets);
     if (len == 0 || octets.len - len > PCAP_SEGMENT_MAX) {
         return;
@@ -119,7 +120,7 @@ static void record_arrival(struct pcap_device *p, const struct net_flow *from, s
     struct iovec iov[] = {{(void *)octets.ptr, len},
                           {(void *)(octets.ptr + len), octets.len - len}};
     struct net_segment segment = {.iov = iov, .iov_count = 2, .len = (uint32_t)octets.len};
-    pcap_packet_put(&p->file, &turned, p->id++, &segment);
+    pcap_packet_put(&p->file, &turned, e->ecn, p->id++, &segment);
 }
 
 static bool pcap_next(struct device *d, instant_ns now, struct device_event *ret)
@@ -129,7 +130,7 @@ static bool pcap_next(struct device *d, instant_ns now, struct device_event *ret
     if (!is_event) {
         pcap_file_flush(&p->file);
     } else if (ret->kind == DEVICE_EVENT_SEGMENT) {
-        record_arrival(p, &ret->flow, ret->octets);
+        record_arrival(p, ret);
     }
     return is_event;
 }

@@ -34,7 +34,7 @@ static void put_segment(struct pcap_flow *flow, enum pcap_side from, uint8_t fla
     size_t len = tcp_header_emit(&h, header);
     struct iovec iov[] = {{header, len}, {(void *)payload.ptr, payload.len}};
     struct net_segment segment = {.iov = iov, .iov_count = 2, .len = (uint32_t)(len + payload.len)};
-    pcap_packet_put(flow->file, &d->flow, d->id++, &segment);
+    pcap_packet_put(flow->file, &d->flow, IP_ECN_NOT_ECT, d->id++, &segment);
     d->seq += (uint32_t)payload.len + ((flags & (TCP_SYN | TCP_FIN)) != 0);
 }
 

@@ -15,7 +15,7 @@ enum {
     PCAP_SEGMENT_MAX = PCAP_SNAP_LEN - PCAP_IP_HEADER_MAX - TCP_HEADER_MAX_LEN,
 };
 
-// The segment leaves on `flow`, which is IPv4 or IPv6; `id` is that of IPv4's packet. Recorded is
-// its checksum, whatever stands in it.
-void pcap_packet_put(struct pcap_file *f, const struct net_flow *flow, uint16_t id,
+// The segment leaves on `flow`, which is IPv4 or IPv6; `ecn` and `id` are those of its packet.
+// Recorded is its checksum, whatever stands in it.
+void pcap_packet_put(struct pcap_file *f, const struct net_flow *flow, enum ip_ecn ecn, uint16_t id,
                      const struct net_segment *segment);

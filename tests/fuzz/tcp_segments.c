@@ -102,9 +102,10 @@ static void segment(struct tcb *tcb, struct input *in, instant_ns now)
     struct tcp_segment s = {
         .header = {.seq = IRS + draw16(in),
                    .ack = ISS + draw16(in),
-                   .flags = kind & 0x3f,
+                   .flags = (kind & 0x1f) | ((kind & 0x20) != 0 ? TCP_ECE | TCP_CWR : 0),
                    .window = (uint16_t)draw16(in)},
         .payload = span_of(octets, draw16(in) % sizeof octets),
+        .ecn = (kind & 0x20) != 0 ? IP_ECN_CE : IP_ECN_NOT_ECT,
     };
     if ((kind & 0x40) != 0) {
         s.header.options.has_timestamps = true;
@@ -181,6 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct tcp_port port = {.send = on_send, .ctx = open};
     memset(&r, 0, sizeof r);
     config.wishes = mode & TCP_WISH_ALL;
+    config.ecn = TCP_ECN_REQUEST;
     config.window_len = 30000;
     config.buffer_len = mode & 8 ? 3000 : 30000;
     config.range_max = mode & 16 ? 4 : 32;
@@ -197,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((mode & 128) == 0) { // most begin where it is interesting
         struct tcp_segment s = {.header = {.seq = IRS,
                                            .ack = ISS + 1,
-                                           .flags = TCP_SYN | TCP_ACK,
+                                           .flags = TCP_SYN | TCP_ACK | TCP_ECE,
                                            .window = 60000,
                                            .options = {.mss = 1000,
                                                        .sack_permitted = true,

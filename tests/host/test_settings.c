@@ -15,6 +15,7 @@
 
 #include "host/settings.h"
 #include "host/trace.h"
+#include "tcp/tcp.h"
 
 static void forget_all(void)
 {
@@ -59,6 +60,8 @@ static const struct {
     uint64_t value;   // that it becomes
     const char *wrong;
 } rows[] = {
+    {"WEFT_ECN", FIELD(WORD, ecn), TCP_ECN_ACCEPT, "off", TCP_ECN_OFF, "on"},
+    {"WEFT_ECN", FIELD(WORD, ecn), TCP_ECN_ACCEPT, "request", TCP_ECN_REQUEST, "ask"},
     {"WEFT_CRC", FIELD(OCTET, rnic.crc), 1, "off", 0, "yes"},
     {"WEFT_CRC", FIELD(OCTET, rnic.crc), 1, "0", 0, "2"},
     {"WEFT_MARKERS", FIELD(OCTET, rnic.markers), 0, "on", 1, "ON"},

@@ -226,6 +226,7 @@ static unsigned inner_send(struct device *d, struct channel *channel, const stru
     assert_true(sent_count < 16);
     assert_int_equal(segments->count, 1);
     assert_ptr_equal(segments->transport, &packet_transport);
+    assert_int_equal(segments->ecn, IP_ECN_ECT_0);
     uint8_t *header = net_segment_header(segments->at).ptr;
     uint32_t seq = get_be32(header + TCP_OFF_SEQ);
     assert_int_equal(segments->at->len, TCP_HEADER_LEN + 1);
@@ -266,8 +267,11 @@ static const struct net_flow flow = {.local_port = 1, .remote_port = 2};
 
 static bool inner_next(struct device *d, instant_ns now, struct device_event *ret)
 {
-    *ret = (struct device_event){
-        .kind = DEVICE_EVENT_SEGMENT, .channel = &channel, .flow = flow, .octets = span_of("x", 1)};
+    *ret = (struct device_event){.kind = DEVICE_EVENT_SEGMENT,
+                                 .channel = &channel,
+                                 .flow = flow,
+                                 .octets = span_of("x", 1),
+                                 .ecn = IP_ECN_CE};
     return waiting_count > 0 && waiting_count--;
 }
 
@@ -281,6 +285,7 @@ static unsigned take(struct device *d, instant_ns now)
         assert_ptr_equal(e.channel, &channel);
         assert_int_equal(e.flow.remote_port, 2);
         assert_memory_equal(e.octets.ptr, "x", 1);
+        assert_int_equal(e.ecn, IP_ECN_CE);
         count++;
     }
     return count;
@@ -317,8 +322,12 @@ static struct device *make(const char *text)
 static unsigned send_seven(struct device *d, instant_ns now)
 {
     struct iovec iov = {(void *)"payload", 7};
-    struct tcp_batch batch = {
-        .segment_count = 7, .segment_len = 1, .payload_len = 7, .iov = &iov, .iov_count = 1};
+    struct tcp_batch batch = {.ecn = IP_ECN_ECT_0,
+                              .segment_count = 7,
+                              .segment_len = 1,
+                              .payload_len = 7,
+                              .iov = &iov,
+                              .iov_count = 1};
     static struct packet_cut cut;
     const struct net_segments *segments = packet_cut(&cut, &batch, d->takes_runs);
     return d->ops->send(d, &channel, &flow, segments, now);

@@ -387,6 +387,47 @@ static void tos_of_a_listener_is_that_of_its_connections(void **state)
     close(fd);
 }
 
+// The lowest two bits are TCP's own, which a program's class does not reach.
+static void class_of_a_program_marks_nothing(void **state)
+{
+    (void)state;
+    uint16_t port;
+    int fd = stranger_socket(&port);
+    loop_listen(&l, the_link, AF_INET);
+    stranger_connects(fd, port);
+    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &(int){1}, sizeof(int));
+    assert_int_equal(the_link->ops->set_tos(l.passive, 0x4b), 0);
+    send_text(l.passive, "x");
+    assert_int_equal(tos_heard(fd), 0x48);
+    close(fd);
+}
+
+// Octets may be marked beside the program's class, once both ends have agreed to it.
+static void octets_may_be_marked_where_the_stranger_asks(void **state)
+{
+    (void)state;
+    uint16_t port;
+    int fd = stranger_socket(&port);
+    loop_listen(&l, the_link, AF_INET);
+    struct tcp_header h = {.src_port = port,
+                           .seq = 1000,
+                           .flags = TCP_SYN | TCP_ECE | TCP_CWR,
+                           .options = {.mss = 1000}};
+    stranger_sends(fd, &h);
+    stranger_was_heard(1);
+    struct tcp_header answer = stranger_hears(fd);
+    assert_int_equal(answer.flags, TCP_SYN | TCP_ACK | TCP_ECE);
+    h = (struct tcp_header){.src_port = port, .seq = 1001, .ack = answer.seq + 1, .flags = TCP_ACK};
+    stranger_sends(fd, &h);
+    stranger_was_heard(2);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    assert_int_equal(the_link->ops->set_tos(l.passive, 0x48), 0);
+    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &(int){1}, sizeof(int));
+    send_text(l.passive, "x");
+    assert_int_equal(tos_heard(fd), 0x48 | IP_ECN_ECT_0);
+    close(fd);
+}
+
 static void tos_is_kept_for_a_socket_that_comes_later(void **state)
 {
     (void)state;
@@ -621,6 +662,8 @@ int main(void)
         LINK_TEST(links_have_a_name),
         LINK_TEST(closed_stream_that_nobody_answers_is_reset_in_time),
         LINK_TEST(tos_of_a_listener_is_that_of_its_connections),
+        LINK_TEST(class_of_a_program_marks_nothing),
+        LINK_TEST(octets_may_be_marked_where_the_stranger_asks),
         LINK_TEST(tos_is_kept_for_a_socket_that_comes_later),
         LINK_TEST(answer_leaves_from_the_address_that_was_asked),
         LINK_TEST(checksum_that_is_there_must_be_right),

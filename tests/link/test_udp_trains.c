@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "tests/link/contract.h"
 #include "tests/link/counted.h"
 #include "tests/link/stranger.h"
@@ -222,6 +223,55 @@ static void segment_that_is_sent_again_has_its_checksum_again(void **state)
     close(fd);
 }
 
+// The mark that the first of three segments arrives with, which leave one device with `sent`.
+static enum ip_ecn ecn_across(const struct net_addr *addr, enum ip_ecn sent)
+{
+    static const uint32_t lens[PLAIN_COUNT] = {10, 10, 10};
+    const struct device_udp_config config = {.transport = &plain};
+    struct net_flow from = {.local = *addr}, to = {.local = *addr};
+    struct plain_segments p;
+    struct net_segments segments = plain_make(&p, lens);
+    struct device *device[2];
+    struct channel *channel[2];
+    struct device_event e = {.kind = DEVICE_EVENT_READABLE};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(device_udp_create(&config, &device[i]), 0);
+        assert_int_equal(device_open(device[i], i == 0 ? &from : &to, 0, &channel[i]), 0);
+    }
+    from.remote = *addr;
+    from.remote_port = to.local_port;
+    for (unsigned i = 0; i < PLAIN_COUNT; i++) {
+        put_be16(p.headers[i] + NET_HEADROOM, from.local_port);
+        put_be16(p.headers[i] + NET_HEADROOM + 2, to.local_port);
+    }
+    segments.ecn = sent;
+    assert_int_equal(device_send(device[0], channel[0], &from, &segments, 0), PLAIN_COUNT);
+    while (e.kind != DEVICE_EVENT_SEGMENT) {
+        device_wait(device[1], NS_PER_S);
+        assert_true(device_poll(device[1], 0));
+        device_receive(device[1], channel[1], SIZE_MAX);
+        assert_true(device_next(device[1], 0, &e));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        device_close(device[i], channel[i]);
+        device_destroy(device[i]);
+    }
+    return e.ecn;
+}
+
+static void marks_cross(void **state)
+{
+    (void)state;
+    static const char *const addrs[] = {"127.0.0.1", "::1"};
+    for (unsigned k = 0; k < 2; k++) {
+        struct net_addr addr;
+        assert_true(net_addr_parse(addrs[k], &addr));
+        assert_int_equal(ecn_across(&addr, IP_ECN_NOT_ECT), IP_ECN_NOT_ECT);
+        assert_int_equal(ecn_across(&addr, IP_ECN_ECT_0), IP_ECN_ECT_0);
+        assert_int_equal(ecn_across(&addr, IP_ECN_CE), IP_ECN_CE);
+    }
+}
+
 // A kernel that takes no trains: its sockets send without checksums, with which it refuses them.
 static void refuse_trains(void)
 {
@@ -266,6 +316,7 @@ int main(void)
         LINK_TEST(trains_that_the_kernel_refuses_leave_one_by_one),
         cmocka_unit_test(segments_of_any_lengths_are_datagrams_of_these_lengths),
         cmocka_unit_test(segment_that_is_sent_again_has_its_checksum_again),
+        cmocka_unit_test(marks_cross),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,14 +42,15 @@ static struct fault_config faults_of(const char *text)
     return faults;
 }
 
-static void world_make_with(struct world *w, const char *faults, uint64_t rate, uint32_t queue_len,
-                            const struct tcp_config *tcp)
+static void world_make_marking(struct world *w, const char *faults, uint64_t rate,
+                               uint32_t queue_len, uint32_t mark_len, const struct tcp_config *tcp)
 {
     struct wire_config config = {.clock = clock_of,
                                  .clock_ctx = w,
                                  .faults = faults_of(faults),
                                  .rate = rate,
                                  .queue_len = queue_len,
+                                 .mark_len = mark_len,
                                  .mtu = MTU,
                                  .tcp = *tcp,
                                  .linger_ns = 10 * NS_PER_S};
@@ -61,6 +62,12 @@ static void world_make_with(struct world *w, const char *faults, uint64_t rate, 
         w->link[i] = wire_attach(w->wire, &addr, 1);
         assert_non_null(w->link[i]);
     }
+}
+
+static void world_make_with(struct world *w, const char *faults, uint64_t rate, uint32_t queue_len,
+                            const struct tcp_config *tcp)
+{
+    world_make_marking(w, faults, rate, queue_len, 0, tcp);
 }
 
 static void world_make(struct world *w, const char *faults, uint64_t rate, uint32_t queue_len)
@@ -245,6 +252,37 @@ static void short_queue_overflows_and_tcp_fits_itself_in(void **state)
     duration_ns took_ns = transfer(&w, 5000000);
     assert_true(wire_overflows(w.wire) > 0);
     assert_true(took_ns < 2 * NS_PER_S);
+    world_end(&w);
+}
+
+// The path holds 100,000 octets beside the queue, in which slow start would lose some hundreds of
+// packets (below). Marks end it before.
+static void queue_that_marks_loses_nothing(void **state)
+{
+    (void)state;
+    struct world w;
+    struct tcp_config tcp = tcp_config_default;
+    tcp.ecn = TCP_ECN_REQUEST;
+    world_make_marking(&w, "delay=5ms", 10000000, 400000, 50000, &tcp);
+    world_connect(&w, 1);
+    duration_ns took_ns = transfer(&w, 5000000);
+    assert_true(wire_marks(w.wire) > 0);
+    assert_true(tcp_counted(w.link[0], w.end[0], "marks") > 0);
+    assert_true(tcp_counted(w.link[0], w.end[0], "reductions_by_marks") > 0);
+    assert_int_equal(wire_overflows(w.wire), 0);
+    assert_true(took_ns < NS_PER_S);
+    world_end(&w);
+}
+
+static void who_heeds_no_marks_gets_none(void **state)
+{
+    (void)state;
+    struct world w;
+    world_make_marking(&w, "delay=5ms", 10000000, 400000, 50000, &tcp_config_default);
+    world_connect(&w, 1);
+    transfer(&w, 5000000);
+    assert_int_equal(wire_marks(w.wire), 0);
+    assert_true(wire_overflows(w.wire) > 0);
     world_end(&w);
 }
 
@@ -509,6 +547,8 @@ int main(void)
         cmocka_unit_test(octets_cross_between_two_streams_of_one_link),
         cmocka_unit_test(rate_is_the_wire_s),
         cmocka_unit_test(short_queue_overflows_and_tcp_fits_itself_in),
+        cmocka_unit_test(queue_that_marks_loses_nothing),
+        cmocka_unit_test(who_heeds_no_marks_gets_none),
         cmocka_unit_test(octets_cross_whatever_the_path_does),
         cmocka_unit_test(changed_octets_are_noticed_and_sent_again),
         cmocka_unit_test(same_seed_gives_the_same_run),

@@ -62,6 +62,7 @@ struct script_option {
 // A segment as written: sequence numbers count from the initial ones.
 struct script_segment {
     uint8_t flags;
+    enum ip_ecn ecn; // of its packet
     uint32_t seq, len;
     uint32_t ack;
     bool has_window;
@@ -76,8 +77,6 @@ struct script_segment {
     uint8_t from[IPV4_ADDR_LEN], to[IPV4_ADDR_LEN];
     unsigned data_offset; // words; 0: as it is
 };
-
-enum { SCRIPT_URG = 0x20, SCRIPT_ECE = 0x40, SCRIPT_CWR = 0x80 };
 
 struct script_words {
     char *word[SCRIPT_WORDS_MAX];
@@ -144,6 +143,7 @@ struct script_settings {
     bool has_isn;
     uint32_t isn;
     enum place_verdict beyond;
+    duration_ns tolerance_ns; // a segment may leave by so much before or behind its time
 };
 
 struct script_host {
@@ -160,7 +160,6 @@ struct script_host {
     struct list_link sent; // packets
 };
 
-void script_settings_init(struct script_settings *settings);
 // By what settings say. Made once, when the first line with a time comes.
 bool script_host_init(struct script_host *h);
 void script_host_fini(struct script_host *h);
@@ -198,6 +197,7 @@ struct script_seen {
     struct script_connection *connection;
     struct tcp_header header;
     uint8_t flags; // all eight
+    enum ip_ecn ecn;
     uint32_t len;
     bool is_payload_right;
 };
@@ -207,6 +207,13 @@ const char *script_seen_format(const struct script_seen *seen, char *buf, size_t
 // Whether segment `index` of those that `wanted` stands for is what left.
 bool script_seen_is(const struct script_seen *seen, const struct script_segment *wanted,
                     unsigned index);
+
+/* ---- script_settings ------------------------------------------------------------------------- */
+
+void script_settings_init(struct script_settings *settings);
+// The rest of a line that begins with `set`.
+bool script_setting_read(struct script_error *e, struct script_words *w,
+                         struct script_settings *ret);
 
 /* ---- script_run ------------------------------------------------------------------------------ */
 

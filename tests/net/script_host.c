@@ -172,18 +172,6 @@ void script_host_end(struct script_host *h, struct script_connection *c)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-void script_settings_init(struct script_settings *settings)
-{
-    *settings = (struct script_settings){
-        .tcp = tcp_config_default,
-        .family = 4,
-        .mtu = 1500,
-        .reset_max = 100,
-        .peer_isn = SCRIPT_IRS_DEFAULT,
-        .beyond = PLACE_BUFFER,
-    };
-}
-
 static struct net_addr addr_of(const struct script_host *h, uint8_t last)
 {
     const uint8_t ipv4[] = {10, 0, 0, last};
@@ -285,7 +273,7 @@ void script_host_on_packet(struct script_host *h, const uint8_t *octets, size_t 
     net_iface_on_frame(&h->iface, span_of(octets, len), false, h->now_ns, &a);
     switch (a.kind) {
     case NET_ARRIVAL_SEGMENT:
-        net_on_segment(h->host, &a.flow, NULL, a.segment, h->now_ns);
+        net_on_segment(h->host, &a.flow, NULL, a.segment, a.ecn, h->now_ns);
         break;
     case NET_ARRIVAL_PATH:
         net_on_path_mss(h->host, &a.flow, get_be32(a.quoted.ptr + TCP_OFF_SEQ),

@@ -11,7 +11,6 @@ struct run {
     struct script_error *e;
     struct script_host *h;
     bool has_begun;
-    duration_ns tolerance_ns;
     instant_ns at_ns;            // of the line before
     struct script_connection *c; // the line's
     struct script_words *w;
@@ -22,114 +21,10 @@ struct due {
     instant_ns first_ns, last_ns;
 };
 
-/* ---- settings -------------------------------------------------------------------------------- */
-
-enum setting_kind { SET_U16, SET_U32, SET_DURATION, SET_BOOL, SET_UNSIGNED };
-
-#define OF_TCP(field) offsetof(struct script_settings, tcp.field)
-#define OF(field)     offsetof(struct script_settings, field)
-
-static const struct {
-    const char *name;
-    enum setting_kind kind;
-    size_t at;
-} settings[] = {
-    {"window", SET_U32, OF_TCP(window_len)},
-    {"buffer", SET_U32, OF_TCP(buffer_len)},
-    {"send_buffer", SET_U32, OF_TCP(send_len)},
-    {"ranges", SET_U16, OF_TCP(range_max)},
-    {"flight", SET_U16, OF_TCP(flight_max)},
-    {"nagle", SET_BOOL, OF_TCP(nagle)},
-    {"delayed_ack", SET_DURATION, OF_TCP(delayed_ack_ns)},
-    {"rto_min", SET_DURATION, OF_TCP(rto_min_ns)},
-    {"connect_timeout", SET_DURATION, OF_TCP(connect_timeout_ns)},
-    {"user_timeout", SET_DURATION, OF_TCP(user_timeout_ns)},
-    {"keepalive_idle", SET_DURATION, OF_TCP(keepalive_idle_ns)},
-    {"keepalive_interval", SET_DURATION, OF_TCP(keepalive_interval_ns)},
-    {"keepalive_count", SET_UNSIGNED, OF_TCP(keepalive_count)},
-    {"time_wait", SET_DURATION, OF_TCP(time_wait_ns)},
-    {"challenges", SET_U32, OF_TCP(challenge_max)},
-    {"family", SET_U32, OF(family)},
-    {"mtu", SET_U32, OF(mtu)},
-    {"resets", SET_U32, OF(reset_max)},
-    {"peer_isn", SET_U32, OF(peer_isn)},
-};
-
-static bool setting_put(struct run *r, enum setting_kind kind, void *at, const char *value)
-{
-    duration_ns duration;
-    uint32_t n = 0;
-    if (kind == SET_DURATION) {
-        return script_duration(r->e, value, &duration) && memcpy(at, &duration, sizeof duration);
-    }
-    if (kind == SET_BOOL && value != NULL && value[0] == 'o') {
-        *(bool *)at = strcmp(value, "on") == 0;
-        return true;
-    }
-    if (!script_number(r->e, value, &n)) {
-        return false;
-    }
-    if (kind == SET_U16) {
-        *(uint16_t *)at = (uint16_t)n;
-    } else {
-        *(uint32_t *)at = n;
-    }
-    return true;
-}
-
-static bool wish_put(struct run *r, unsigned wish, const char *value)
-{
-    unsigned *wishes = &r->h->settings.tcp.wishes;
-    *wishes = value != NULL && strcmp(value, "on") == 0 ? *wishes | wish : *wishes & ~wish;
-    return true;
-}
-
-// Those that are no plain field.
-static bool setting_special(struct run *r, const char *name, const char *value)
-{
-    struct script_settings *s = &r->h->settings;
-    if (strcmp(name, "sack") == 0) {
-        return wish_put(r, TCP_WISH_SACK, value);
-    }
-    if (strcmp(name, "timestamps") == 0) {
-        return wish_put(r, TCP_WISH_TIMESTAMPS, value);
-    }
-    if (strcmp(name, "wscale") == 0) {
-        return wish_put(r, TCP_WISH_SCALE, value);
-    }
-    if (strcmp(name, "cc") == 0 && value != NULL) {
-        s->tcp.cc = strcmp(value, "newreno") == 0 ? TCP_CC_NEWRENO : TCP_CC_CUBIC;
-        return true;
-    }
-    if (strcmp(name, "tolerance") == 0) {
-        return script_duration(r->e, value, &r->tolerance_ns);
-    }
-    if (strcmp(name, "isn") == 0) {
-        s->has_isn = true;
-        return script_number(r->e, value, &s->isn);
-    }
-    if (strcmp(name, "beyond") == 0 && value != NULL) {
-        s->beyond = strcmp(value, "place") == 0  ? PLACE_PLACED
-                    : strcmp(value, "drop") == 0 ? PLACE_DROP
-                                                 : PLACE_BUFFER;
-        return true;
-    }
-    return script_fail(r->e, "no setting is called '%s'", name);
-}
-
 static bool run_setting(struct run *r)
 {
-    const char *name = script_word_next(r->w), *value = script_word_next(r->w);
-    if (name == NULL || value == NULL || r->has_begun) {
-        return script_fail(r->e, "a setting is 'set name value', before the first time");
-    }
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        if (strcmp(name, settings[i].name) == 0) {
-            return setting_put(r, settings[i].kind, (char *)&r->h->settings + settings[i].at,
-                               value);
-        }
-    }
-    return setting_special(r, name, value);
+    return r->has_begun ? script_fail(r->e, "a setting is said before the first time")
+                        : script_setting_read(r->e, r->w, &r->h->settings);
 }
 
 /* ---- times ----------------------------------------------------------------------------------- */
@@ -246,7 +141,7 @@ static bool expect_one(struct run *r, const struct due *due, const struct script
 {
     struct script_seen seen;
     char text[512];
-    if (!script_host_wait(r->h, due->last_ns + r->tolerance_ns, true)) {
+    if (!script_host_wait(r->h, due->last_ns + r->h->settings.tolerance_ns, true)) {
         return script_fail(r->e, "a deadline that is due again and again");
     }
     struct script_packet *p = script_host_take(r->h);
@@ -265,7 +160,8 @@ static bool expect_one(struct run *r, const struct due *due, const struct script
                            (unsigned)(seen.connection - r->h->connection),
                            script_seen_format(&seen, text, sizeof text));
     }
-    if (at_ns + r->tolerance_ns < due->first_ns || at_ns > due->last_ns + r->tolerance_ns) {
+    if (at_ns + r->h->settings.tolerance_ns < due->first_ns ||
+        at_ns > due->last_ns + r->h->settings.tolerance_ns) {
         return script_fail(r->e, "it left at %.6f, not from %.6f to %.6f", seconds(r, at_ns),
                            seconds(r, due->first_ns), seconds(r, due->last_ns));
     }
@@ -517,7 +413,7 @@ static bool compare_time(struct run *r, const char *name, duration_ns is)
         return false;
     }
     duration_ns off = is > wanted ? is - wanted : wanted - is;
-    return off <= r->tolerance_ns ||
+    return off <= r->h->settings.tolerance_ns ||
            script_fail(r->e, "%s is %.6f", name, (double)is / (double)NS_PER_S);
 }
 
@@ -693,7 +589,7 @@ static bool run_line(struct run *r, char *line)
 struct opening {
     bool is_passive;
     uint32_t mss, window, scale;
-    bool has_scale, has_sack, has_timestamps;
+    bool has_scale, has_sack, has_timestamps, has_ecn;
     duration_ns rtt_ns;
 };
 
@@ -708,6 +604,8 @@ static bool opening_read(struct run *r, struct opening *ret)
             ret->has_sack = true;
         } else if (script_word_take(r->w, "ts")) {
             ret->has_timestamps = true;
+        } else if (script_word_take(r->w, "ecn")) {
+            ret->has_ecn = true;
         } else if (script_word_take(r->w, "mss")) {
             is_good = script_next_number(r->e, r->w, &ret->mss);
         } else if (script_word_take(r->w, "win")) {
@@ -717,8 +615,9 @@ static bool opening_read(struct run *r, struct opening *ret)
         } else if (script_word_take(r->w, "rtt")) {
             is_good = script_duration(r->e, script_word_next(r->w), &ret->rtt_ns);
         } else {
-            is_good = script_fail(r->e, "open has 'passive', 'sack', 'ts', 'mss N', 'win N', "
-                                        "'wscale N' and 'rtt TIME'");
+            is_good =
+                script_fail(r->e, "open has 'passive', 'ecn', 'sack', 'ts', 'mss N', 'win N', "
+                                  "'wscale N' and 'rtt TIME'");
         }
         if (!is_good) {
             return false;
@@ -760,15 +659,17 @@ static bool run_open(struct run *r)
         snprintf(ts, sizeof ts, "<nop,nop,TS val 110 ecr %u>", now_ms);
     }
     if (!o.is_passive) {
-        return run_text(r, "+0 @%u connect", at) && run_text(r, "+0 @%u > S 0:0(0) <...>", at) &&
-               run_text(r, "+%uus @%u < S. 0:0(0) ack 1 win %u <%s>", rtt_us, at, o.window,
-                        options) &&
+        return run_text(r, "+0 @%u connect", at) &&
+               run_text(r, "+0 @%u > S%s 0:0(0) <...>", at, o.has_ecn ? "EW" : "") &&
+               run_text(r, "+%uus @%u < S%s. 0:0(0) ack 1 win %u <%s>", rtt_us, at,
+                        o.has_ecn ? "E" : "", o.window, options) &&
                run_text(r, "+0 @%u > . 1:1(0) ack 1 <...>", at) &&
                run_text(r, "+0 @%u ? state ESTABLISHED", at);
     }
     return (r->h->is_listening || run_text(r, "+0 listen")) &&
-           run_text(r, "+0 @%u < S 0:0(0) win %u <%s>", at, o.window, options) &&
-           run_text(r, "+0 @%u > S. 0:0(0) ack 1 <...>", at) &&
+           run_text(r, "+0 @%u < S%s 0:0(0) win %u <%s>", at, o.has_ecn ? "EW" : "", o.window,
+                    options) &&
+           run_text(r, "+0 @%u > S%s. 0:0(0) ack 1 <...>", at, o.has_ecn ? "E" : "") &&
            run_text(r, "+%uus @%u < . 1:1(0) ack 1 win %u %s", rtt_us, at, o.window, ts) &&
            run_text(r, "+0 @%u accept", at) && run_text(r, "+0 @%u ? state ESTABLISHED", at);
 }
@@ -778,7 +679,7 @@ static bool run_open(struct run *r)
 bool script_run(struct script_error *e, char *text)
 {
     struct script_host *h = calloc(1, sizeof *h);
-    struct run r = {.e = e, .h = h, .tolerance_ns = NS_PER_MS};
+    struct run r = {.e = e, .h = h};
     bool is_good = h != NULL;
     CHECK(h != NULL);
     script_settings_init(&h->settings);

@@ -111,8 +111,8 @@ static const struct {
     char letter;
     uint8_t flag;
 } flag_letters[] = {
-    {'S', TCP_SYN},    {'F', TCP_FIN},    {'R', TCP_RST},    {'P', TCP_PSH},
-    {'U', SCRIPT_URG}, {'E', SCRIPT_ECE}, {'W', SCRIPT_CWR}, {'.', TCP_ACK},
+    {'S', TCP_SYN}, {'F', TCP_FIN}, {'R', TCP_RST}, {'P', TCP_PSH},
+    {'U', TCP_URG}, {'E', TCP_ECE}, {'W', TCP_CWR}, {'.', TCP_ACK},
 };
 enum { FLAG_COUNT = sizeof flag_letters / sizeof flag_letters[0] };
 
@@ -333,9 +333,21 @@ static bool word_read(struct script_error *e, struct script_words *w, struct scr
     return true;
 }
 
+// "[ce]": what IP says. Without it, that the sender heeds no marks.
+static enum ip_ecn ecn_read(struct script_words *w)
+{
+    static const char *const names[] = {"[noecn]", "[ect1]", "[ect0]", "[ce]"}; // of enum ip_ecn
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (script_word_take(w, names[i])) {
+            return (enum ip_ecn)i;
+        }
+    }
+    return IP_ECN_NOT_ECT;
+}
+
 bool script_segment_read(struct script_error *e, struct script_words *w, struct script_segment *ret)
 {
-    *ret = (struct script_segment){.count = 1};
+    *ret = (struct script_segment){.count = 1, .ecn = ecn_read(w)};
     const char *flags = script_word_next(w);
     if (flags == NULL || !flags_read(e, flags, &ret->flags) ||
         !range_read(e, script_word_next(w), ret)) {

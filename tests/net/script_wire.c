@@ -15,17 +15,22 @@ static uint32_t now_ms(const struct script_host *h, instant_ns at_ns)
 
 /* ---- from the peer --------------------------------------------------------------------------- */
 
-static size_t ip_emit(const struct net_flow *flow, uint8_t protocol, size_t len, uint8_t *buf)
+static size_t ip_emit(const struct net_flow *flow, enum ip_ecn ecn, uint8_t protocol, size_t len,
+                      uint8_t *buf)
 {
     if (net_addr_is_ipv4(&flow->local)) {
-        struct ipv4_header ip = {
-            .total_len = (uint16_t)(IPV4_HEADER_LEN + len), .ttl = HOPS, .protocol = protocol};
+        struct ipv4_header ip = {.tos = ecn,
+                                 .total_len = (uint16_t)(IPV4_HEADER_LEN + len),
+                                 .ttl = HOPS,
+                                 .protocol = protocol};
         memcpy(ip.src, net_addr_ipv4(&flow->local), IPV4_ADDR_LEN);
         memcpy(ip.dst, net_addr_ipv4(&flow->remote), IPV4_ADDR_LEN);
         return ipv4_header_emit(&ip, buf);
     }
-    struct ipv6_header ip = {
-        .payload_len = (uint16_t)len, .next_header = protocol, .hop_limit = HOPS};
+    struct ipv6_header ip = {.traffic_class = ecn,
+                             .payload_len = (uint16_t)len,
+                             .next_header = protocol,
+                             .hop_limit = HOPS};
     memcpy(ip.src, flow->local.octets, IPV6_ADDR_LEN);
     memcpy(ip.dst, flow->remote.octets, IPV6_ADDR_LEN);
     return ipv6_header_emit(&ip, buf);
@@ -106,7 +111,7 @@ static void send_one(struct script_host *h, struct script_connection *c,
     uint8_t options[SCRIPT_OPTIONS_MAX * TCP_OPTIONS_MAX_LEN];
     size_t options_len = put_options(c, s, options);
     size_t body_len = TCP_HEADER_LEN + options_len + len;
-    uint8_t *p = packet + ip_emit(&flow, IP_PROTOCOL_TCP, body_len, packet), *payload;
+    uint8_t *p = packet + ip_emit(&flow, s->ecn, IP_PROTOCOL_TCP, body_len, packet), *payload;
     struct tcp_header header = {.src_port = flow.local_port,
                                 .dst_port = flow.remote_port,
                                 .seq = c->irs + seq,
@@ -152,14 +157,14 @@ void script_wire_send_icmp(struct script_host *h, const struct script_connection
     bool is_ipv4 = net_addr_is_ipv4(&flow.local);
     uint8_t protocol = is_ipv4 ? IP_PROTOCOL_ICMP : IP_PROTOCOL_ICMPV6;
     struct icmp_header icmp = {.type = type, .code = code, .rest = rest};
-    size_t at = ip_emit(&c->flow, IP_PROTOCOL_TCP, TCP_HEADER_LEN, quoted);
+    size_t at = ip_emit(&c->flow, IP_ECN_NOT_ECT, IP_PROTOCOL_TCP, TCP_HEADER_LEN, quoted);
     put_be16(quoted + at + TCP_OFF_SRC_PORT, c->flow.local_port);
     put_be16(quoted + at + TCP_OFF_DST_PORT, c->flow.remote_port);
     put_be32(quoted + at + TCP_OFF_SEQ, c->iss + seq);
     struct span body = span_of(quoted, at + QUOTED_TCP_LEN);
     size_t message_len = ICMP_HEADER_LEN + body.len;
     uint64_t sum = is_ipv4 ? 0 : net_flow_pseudo_sum(&flow, protocol, (uint32_t)message_len);
-    size_t len = ip_emit(&flow, protocol, message_len, packet);
+    size_t len = ip_emit(&flow, IP_ECN_NOT_ECT, protocol, message_len, packet);
     len += icmp_header_emit(&icmp, body, sum, packet + len);
     memcpy(packet + len, body.ptr, body.len);
     script_host_on_packet(h, packet, len + body.len);
@@ -168,7 +173,8 @@ void script_wire_send_icmp(struct script_host *h, const struct script_connection
 /* ---- from us --------------------------------------------------------------------------------- */
 
 // Who a packet goes to, and its segment. False: IP says something that it should not.
-static bool ip_read(const struct script_packet *p, struct net_flow *flow, struct span *ret_body)
+static bool ip_read(const struct script_packet *p, struct net_flow *flow, enum ip_ecn *ret_ecn,
+                    struct span *ret_body)
 {
     struct span packet = span_of(p->octets, p->len);
     if (p->octets[0] >> 4 == 4) {
@@ -177,6 +183,7 @@ static bool ip_read(const struct script_packet *p, struct net_flow *flow, struct
             ip.protocol != IP_PROTOCOL_TCP) {
             return false;
         }
+        *ret_ecn = ip.tos & IP_ECN_MASK;
         flow->local = net_addr_from_ipv4(ip.src);
         flow->remote = net_addr_from_ipv4(ip.dst);
         return true;
@@ -186,6 +193,7 @@ static bool ip_read(const struct script_packet *p, struct net_flow *flow, struct
         ip.next_header != IP_PROTOCOL_TCP) {
         return false;
     }
+    *ret_ecn = ip.traffic_class & IP_ECN_MASK;
     flow->local = net_addr_from_ipv6(ip.src);
     flow->remote = net_addr_from_ipv6(ip.dst);
     return true;
@@ -211,7 +219,7 @@ bool script_wire_read(struct script_error *e, struct script_host *h, const struc
     struct net_flow flow = {.scope = 0};
     struct span body;
     size_t header_len;
-    if (!ip_read(p, &flow, &body) ||
+    if (!ip_read(p, &flow, &ret->ecn, &body) ||
         tcp_header_parse(body, &ret->header, &header_len) != TCP_PARSE_OK ||
         !tcp_checksum_is_good(body,
                               net_flow_pseudo_sum(&flow, IP_PROTOCOL_TCP, (uint32_t)body.len))) {
@@ -248,6 +256,7 @@ const char *script_seen_format(const struct script_seen *seen, char *buf, size_t
 {
     const struct tcp_header *h = &seen->header;
     const struct tcp_options *o = &h->options;
+    static const char *const ecn[] = {"", "[ect1] ", "[ect0] ", "[ce] "}; // of enum ip_ecn
     char flags[16], options[256] = "", ack[32] = "";
     size_t at = 0;
     if ((seen->flags & TCP_ACK) != 0) {
@@ -270,9 +279,9 @@ const char *script_seen_format(const struct script_seen *seen, char *buf, size_t
         ADD("%s %u:%u", i == 0 ? ",sack" : "", o->sack[i].left, o->sack[i].right);
     }
 #undef ADD
-    snprintf(buf, len, "%s %u:%u(%u)%s win %u%s%s%s%s", script_flags_format(seen->flags, flags),
-             h->seq, h->seq + seen->len, seen->len, ack, h->window, at > 0 ? " <" : "",
-             at > 0 ? options + 1 : "", at > 0 ? ">" : "",
+    snprintf(buf, len, "%s%s %u:%u(%u)%s win %u%s%s%s%s", ecn[seen->ecn],
+             script_flags_format(seen->flags, flags), h->seq, h->seq + seen->len, seen->len, ack,
+             h->window, at > 0 ? " <" : "", at > 0 ? options + 1 : "", at > 0 ? ">" : "",
              seen->is_payload_right ? "" : " (with wrong octets)");
     return buf;
 }
@@ -328,7 +337,8 @@ bool script_seen_is(const struct script_seen *seen, const struct script_segment 
     uint32_t each = (wanted->len + wanted->count - 1) / wanted->count;
     bool is_last = index + 1 == wanted->count;
     uint8_t flags = is_last ? wanted->flags : wanted->flags & (uint8_t) ~(TCP_FIN | TCP_PSH);
-    return seen->flags == flags && h->seq == wanted->seq + index * each &&
+    return seen->flags == flags && seen->ecn == wanted->ecn &&
+           h->seq == wanted->seq + index * each &&
            seen->len == (is_last ? wanted->len - index * each : each) &&
            ((flags & TCP_ACK) == 0 || h->ack == wanted->ack) &&
            (!wanted->has_window || h->window == wanted->window) &&

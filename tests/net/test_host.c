@@ -198,7 +198,8 @@ static void deliver(unsigned from)
     struct end *e = &end[from];
     for (unsigned i = 0; i < e->out_count; i++) {
         struct octets *o = &e->out[i];
-        net_on_segment(end[1 - from].host, &o->flow, e, span_of(o->octets, o->len), now);
+        net_on_segment(end[1 - from].host, &o->flow, e, span_of(o->octets, o->len), IP_ECN_NOT_ECT,
+                       now);
     }
     e->out_count = 0;
     net_output(end[1 - from].host, now);
@@ -322,7 +323,7 @@ static double syn_cost_s(void)
         struct timespec from, to;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
         for (unsigned i = 0; i < SYNS; i++) {
-            net_on_segment(end[1].host, &flow, NULL, span_of(octets, len), now);
+            net_on_segment(end[1].host, &flow, NULL, span_of(octets, len), IP_ECN_NOT_ECT, now);
             end[1].out_count = 0;
         }
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
@@ -515,7 +516,7 @@ static void resets_are_limited_in_a_second(void **state)
     connect_from(40000);
     for (unsigned i = 0; i < RESET_MAX + 2; i++) {
         net_on_segment(end[1].host, &end[0].out[0].flow, NULL,
-                       span_of(end[0].out[0].octets, end[0].out[0].len), now);
+                       span_of(end[0].out[0].octets, end[0].out[0].len), IP_ECN_NOT_ECT, now);
     }
     assert_int_equal(end[1].out_count, RESET_MAX);
     assert_int_equal(net_host_counters(end[1].host)->resets_suppressed, 2);
@@ -529,7 +530,8 @@ static void broken_headers_are_counted_and_not_answered(void **state)
     (void)state;
     connect_from(40000);
     struct octets *o = &end[0].out[0];
-    net_on_segment(end[1].host, &o->flow, NULL, span_of(o->octets, TCP_HEADER_LEN - 1), now);
+    net_on_segment(end[1].host, &o->flow, NULL, span_of(o->octets, TCP_HEADER_LEN - 1),
+                   IP_ECN_NOT_ECT, now);
     assert_int_equal(net_host_counters(end[1].host)->bad_headers, 1);
     assert_int_equal(end[1].out_count, 0);
 }

@@ -137,7 +137,7 @@ static void peer_sends(unsigned index, uint8_t flags, uint32_t seq, uint32_t ack
                            .options = {.mss = (flags & TCP_SYN) != 0 ? 1000 : 0}};
     static uint8_t octets[4096];
     size_t header_len = tcp_header_emit(&h, octets);
-    net_on_segment(host, &flow, NULL, span_of(octets, header_len + len), NS_PER_S);
+    net_on_segment(host, &flow, NULL, span_of(octets, header_len + len), IP_ECN_NOT_ECT, NS_PER_S);
     net_output(host, NS_PER_S);
 }
 

@@ -45,7 +45,7 @@ static struct net_packet *pop(struct net *net)
     return top;
 }
 
-static void launch(struct net *net, unsigned to, const struct tcp_header *header,
+static void launch(struct net *net, unsigned to, const struct tcp_header *header, enum ip_ecn ecn,
                    const uint8_t *octets, uint32_t len)
 {
     bool is_calm = net->now >= net->faults_end;
@@ -56,10 +56,12 @@ static void launch(struct net *net, unsigned to, const struct tcp_header *header
     for (unsigned i = 0; i < copies; i++) {
         struct net_packet *p = malloc(sizeof *p + len);
         bool is_late = !is_calm && net_chance(net, net->faults.late);
+        bool is_marked = ecn != IP_ECN_NOT_ECT && !is_calm && net_chance(net, net->faults.mark);
         *p = (struct net_packet){.at = net->now + net->delay_ns,
                                  .number = net->packets++,
                                  .to = to,
                                  .header = *header,
+                                 .ecn = is_marked ? IP_ECN_CE : ecn,
                                  .len = len,
                                  .octets = (uint8_t *)(p + 1)};
         p->at += is_late ? prng_next(&net->prng) % (net->faults.late_ns + 1) : 0;
@@ -108,7 +110,7 @@ static unsigned on_send(void *ctx, const struct tcp_batch *batch)
             h.flags &= (uint8_t) ~(TCP_FIN | TCP_PSH);
         }
         say(side, "out", &h, len, tcp_reason_name(batch->reason));
-        launch(net, to, &h, octets + at, len);
+        launch(net, to, &h, batch->ecn, octets + at, len);
     }
     return batch->segment_count;
 }
@@ -262,12 +264,12 @@ static struct tcb *make(struct net *net, unsigned i)
 
 static void listener_receives(struct net *net, const struct net_packet *p)
 {
-    struct tcp_segment segment = {p->header, span_of(p->octets, p->len)};
+    struct tcp_segment segment = {p->header, span_of(p->octets, p->len), p->ecn};
     struct tcp_listen_answer answer;
     tcp_listener_on_segment(net->listener, &tuple, &segment, net->now, &answer);
     tcp_listener_check(net->listener);
     if (answer.has_reply) {
-        launch(net, 0, &answer.reply, NULL, 0);
+        launch(net, 0, &answer.reply, IP_ECN_NOT_ECT, NULL, 0);
     }
     if (answer.has_handshake) {
         net->side[1].tcb = make(net, 1);
@@ -285,7 +287,7 @@ static void listener_waits(struct net *net)
     struct tcp_header reply;
     while (tcp_listener_on_deadline(net->listener, net->now, &to, &reply)) {
         assert_memory_equal(&to, &tuple, sizeof to);
-        launch(net, 0, &reply, NULL, 0);
+        launch(net, 0, &reply, IP_ECN_NOT_ECT, NULL, 0);
     }
 }
 
@@ -294,7 +296,7 @@ static void listener_waits(struct net *net)
 static void deliver(struct net *net, const struct net_packet *p)
 {
     struct net_side *side = &net->side[p->to];
-    struct tcp_segment segment = {p->header, span_of(p->octets, p->len)};
+    struct tcp_segment segment = {p->header, span_of(p->octets, p->len), p->ecn};
     if (side->tcb == NULL) {
         listener_receives(net, p);
         return;

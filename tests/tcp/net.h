@@ -23,7 +23,7 @@ enum { NET_STREAM_MAX = 1 << 20, NET_PACKETS_MAX = 1 << 14 };
 
 // Chances are per 1024.
 struct net_faults {
-    unsigned loss, duplicate, late;
+    unsigned loss, duplicate, late, mark;
     duration_ns late_ns; // how much later at most
 };
 
@@ -37,6 +37,7 @@ struct net_packet {
     uint64_t number; // breaks ties
     unsigned to;
     struct tcp_header header;
+    enum ip_ecn ecn;
     uint32_t len;
     uint8_t *octets;
 };

@@ -23,6 +23,7 @@ static void draw_link(struct net *net)
         .duplicate = chance_up_to(prng, 100),
         .late = chance_up_to(prng, 300),
         .late_ns = pick(prng, 0, 4 * net->delay_ns + 1000),
+        .mark = chance_up_to(prng, 100),
     };
     net->faults_end = 20 * NS_PER_S;
 }
@@ -42,6 +43,7 @@ static void draw_config(struct net *net)
     c->piece_max = (uint16_t)pick(prng, 4, 100);
     c->flight_max = (uint16_t)pick(prng, 4, 300);
     c->cc = prng_below(prng, 2) == 0 ? TCP_CC_CUBIC : TCP_CC_NEWRENO;
+    c->ecn = (enum tcp_ecn_wish)prng_below(prng, TCP_ECN_WISH_COUNT);
     c->nagle = prng_below(prng, 4) == 0;
     c->delayed_ack_ns = pick(prng, 0, 1) * pick(prng, 0, 40 * NS_PER_MS);
     c->user_timeout_ns = 4000 * NS_PER_S;
