@@ -41,8 +41,6 @@ struct copy {
     uint8_t *memory;
 };
 
-static void step_begin(struct step *step);
-
 static uint32_t block_len_of(const struct copy *copy)
 {
     return copy->from->block_len > copy->to->block_len ? copy->from->block_len
@@ -89,11 +87,11 @@ static void step_end(struct step *step)
     }
 }
 
-static void on_end(struct piece *piece, int error, const char *answer)
+static void on_ended(const struct piece *piece)
 {
     struct step *step = piece->context;
-    if (error != 0) {
-        fail(step, step->place, error, answer, piece->offset);
+    if (piece->error != 0) {
+        fail(step, step->place, piece->error, piece->answer, piece->offset);
     }
     if (step->copy->is_bad) {
         step_end(step);
@@ -213,7 +211,6 @@ static void step_begin(struct step *step)
     step->piece = (struct piece){.data = step->data,
                                  .offset = copy->at,
                                  .len = left < copy->piece_len ? (uint32_t)left : copy->piece_len,
-                                 .on_end = on_end,
                                  .context = step};
     step->place = copy->from;
     step->next = next_after_read(copy);
@@ -222,8 +219,7 @@ static void step_begin(struct step *step)
     copy->out_count++;
     if (!copy->wish.is_comparison &&
         place_is_zero(copy->from, step->piece.offset, step->piece.len)) {
-        memset(step->data, 0, step->piece.len);
-        on_end(&step->piece, 0, "");
+        place_read_zeroes(copy->from, &step->piece);
     } else {
         place_read(copy->from, &step->piece);
     }
@@ -297,6 +293,16 @@ static void pieces_start(struct copy *copy)
     }
 }
 
+static bool pieces_go_on(struct place *place)
+{
+    struct piece *piece = place_ended(place);
+    bool has_ended = piece != NULL;
+    for (; piece != NULL; piece = place_ended(place)) {
+        on_ended(piece);
+    }
+    return has_ended;
+}
+
 // With two volumes, whichever has something to say is heard in turn.
 static void pieces_await(struct copy *copy)
 {
@@ -318,7 +324,8 @@ int copy_run(struct place *from, struct place *to, const struct copy_wish *wish,
         memory_lend(&copy);
         while (copy.out_count > 0 || (copy.at < copy.len && !copy.is_bad)) {
             pieces_start(&copy);
-            if (copy.out_count > 0) {
+            bool has_read = pieces_go_on(from), has_written = pieces_go_on(to);
+            if (!has_read && !has_written && copy.out_count > 0) {
                 pieces_await(&copy);
             }
         }

@@ -168,8 +168,8 @@ static int say_copy_failed(const struct cp *cp, const char *what)
         say_error("the copy differs", cp->destination, "copy again, while nobody else writes to it",
                   "octet %llu is not that of %s", at, cp->source);
     } else if (place->is_volume && lost_why(place) != NULL) {
-        volume_say_failed(place->volume.protocol, what, place->volume.facts.uri, report->error,
-                          lost_why(place));
+        volume_say_failed(what, place->volume.facts.uri,
+                          place->volume.protocol->remedy(report->error), lost_why(place));
     } else if (report->answer[0] != '\0') {
         say_error(what, place->name,
                   report->error == -ESHUTDOWN

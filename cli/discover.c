@@ -18,7 +18,7 @@ enum { OPTION_HELP = 'h', OPTION_JSON = 'j' };
 
 struct wishes {
     bool is_json;
-    bool is_done; // the help was all
+    bool is_help; // nothing else is asked for
     const char *uri;
 };
 
@@ -32,8 +32,7 @@ static int words_read(const struct command *command, int argc, char **argv, stru
     for (int option; (option = getopt_long(argc, argv, ":hj", options, NULL)) != -1;) {
         switch (option) {
         case OPTION_HELP:
-            command->help(stdout);
-            ret->is_done = true;
+            ret->is_help = true;
             return 0;
         case OPTION_JSON:
             ret->is_json = true;
@@ -92,7 +91,10 @@ static int discover_main(int argc, char **argv)
     struct why why;
     size_t count;
     int result = words_read(&command_discover, argc, argv, &wishes);
-    if (result != 0 || wishes.is_done) {
+    if (wishes.is_help) {
+        discover_help(stdout);
+    }
+    if (result != 0 || wishes.is_help) {
         return result;
     }
     if (weft_nvme_address_parse(wishes.uri, &address, why.text) != 0) {
@@ -166,7 +168,10 @@ static int ls_main(int argc, char **argv)
 {
     struct wishes wishes;
     int result = words_read(&command_ls, argc, argv, &wishes);
-    if (result != 0 || wishes.is_done) {
+    if (wishes.is_help) {
+        ls_help(stdout);
+    }
+    if (result != 0 || wishes.is_help) {
         return result;
     }
     struct json_object *array = wishes.is_json ? json_object_new_array() : NULL;
@@ -208,7 +213,10 @@ static int info_main(int argc, char **argv)
     struct wishes wishes;
     struct volume volume;
     int result = words_read(&command_info, argc, argv, &wishes);
-    if (result != 0 || wishes.is_done) {
+    if (wishes.is_help) {
+        info_help(stdout);
+    }
+    if (result != 0 || wishes.is_help) {
         return result;
     }
     if ((result = volume_open(wishes.uri, 0, &volume)) != 0) {

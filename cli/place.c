@@ -50,14 +50,15 @@ bool place_is_stream(const char *name)
     return strcmp(name, "-") == 0;
 }
 
-static struct place place_named(const char *name)
+static void place_name(struct place *place, const char *name)
 {
-    return (struct place){.name = name,
-                          .is_volume = volume_is_uri(name),
-                          .is_stream = place_is_stream(name),
-                          .fd = -1,
-                          .block_len = 1,
-                          .piece_max = UINT32_MAX};
+    *place = (struct place){.name = name,
+                            .is_volume = volume_is_uri(name),
+                            .is_stream = place_is_stream(name),
+                            .fd = -1,
+                            .block_len = 1,
+                            .piece_max = UINT32_MAX};
+    list_init(&place->ended);
 }
 
 static int stream_take(struct place *place, int fd, const char *name, const char *remedy)
@@ -74,7 +75,7 @@ static int stream_take(struct place *place, int fd, const char *name, const char
 
 int place_open_source(const char *name, unsigned depth, struct place *ret)
 {
-    *ret = place_named(name);
+    place_name(ret, name);
     if (ret->is_volume) {
         return volume_take(ret, depth);
     }
@@ -105,7 +106,7 @@ static int file_prepare(struct place *place, uint64_t len)
 
 int place_open_destination(const char *name, unsigned depth, uint64_t len, struct place *ret)
 {
-    *ret = place_named(name);
+    place_name(ret, name);
     if (ret->is_stream) {
         return stream_take(ret, STDOUT_FILENO, "standard output", "redirect it to a file or pipe");
     }
@@ -209,6 +210,15 @@ static int stream_write(const struct place *place, const struct piece *piece)
     return 0;
 }
 
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void end(struct place *place, struct piece *piece, int error, const char *answer)
+{
+    piece->error = error;
+    piece->answer = answer;
+    list_push_tail(&place->ended, &piece->link);
+}
+
 /* ---- volumes --------------------------------------------------------------------------------- */
 
 static void submit(struct place *place, struct piece *piece, enum volume_operation operation)
@@ -223,7 +233,7 @@ static void submit(struct place *place, struct piece *piece, enum volume_operati
         error = volume_submit(&place->volume, &piece->io);
     }
     if (error != 0) {
-        piece->on_end(piece, error, "");
+        end(place, piece, error, "");
     }
 }
 
@@ -234,9 +244,9 @@ void place_read(struct place *place, struct piece *piece)
     if (place->is_volume) {
         submit(place, piece, VOLUME_READ);
     } else if (place->is_stream) {
-        piece->on_end(piece, stream_read(place, piece), "");
+        end(place, piece, stream_read(place, piece), "");
     } else {
-        piece->on_end(piece, file_read(place, piece), "");
+        end(place, piece, file_read(place, piece), "");
     }
 }
 
@@ -245,9 +255,9 @@ void place_write(struct place *place, struct piece *piece)
     if (place->is_volume) {
         submit(place, piece, VOLUME_WRITE);
     } else if (place->is_stream) {
-        piece->on_end(piece, stream_write(place, piece), "");
+        end(place, piece, stream_write(place, piece), "");
     } else {
-        piece->on_end(piece, file_write(place, piece), "");
+        end(place, piece, file_write(place, piece), "");
     }
 }
 
@@ -261,29 +271,35 @@ void place_zero(struct place *place, struct piece *piece)
     if (place->is_volume && place->volume.facts.can_write_zeroes) {
         submit(place, piece, VOLUME_WRITE_ZEROES);
     } else if (place->is_regular) {
-        piece->on_end(piece, 0, ""); // emptied when it was opened: a hole
+        end(place, piece, 0, ""); // emptied when it was opened: a hole
     } else {
         place_write(place, piece); // its data are zeroes
     }
 }
 
-static void on_flushed(struct piece *piece, int error, const char *answer)
+void place_read_zeroes(struct place *place, struct piece *piece)
 {
-    *(int *)piece->context = error;
+    memset(piece->data, 0, piece->len);
+    end(place, piece, 0, "");
+}
+
+struct piece *place_ended(struct place *place)
+{
+    struct list_link *link = list_pop_head(&place->ended);
+    return link != NULL ? LIST_ENTRY(link, struct piece, link) : NULL;
 }
 
 int place_flush(struct place *place)
 {
-    int result = 1;
-    struct piece flush = {.on_end = on_flushed, .context = &result};
+    struct piece flush = {0};
     if (!place->is_volume) {
         return fdatasync(place->fd) == 0 || errno == EINVAL ? 0 : -errno;
     }
     submit(place, &flush, VOLUME_FLUSH);
-    while (result > 0) {
+    while (place_ended(place) == NULL) {
         place_wait(place);
     }
-    return result;
+    return flush.error;
 }
 
 int place_wait(struct place *place)
@@ -296,7 +312,7 @@ int place_wait_for(struct place *place, int timeout_ms)
     int result = volume_wait(&place->volume, timeout_ms);
     for (struct volume_io *io; (io = volume_ended(&place->volume)) != NULL;) {
         struct piece *piece = io->context;
-        piece->on_end(piece, io->error, io->answer);
+        end(place, piece, io->error, io->answer);
     }
     return result;
 }

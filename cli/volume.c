@@ -55,7 +55,7 @@ int volume_open(const char *uri, unsigned depth, struct volume *ret)
     if (error != 0) {
         const struct volume_protocol *protocol = ret->protocol;
         volume_close(ret);
-        return volume_say_failed(protocol, "cannot use the volume", uri, error, why.text);
+        return volume_say_failed("cannot use the volume", uri, protocol->remedy(error), why.text);
     }
     return 0;
 }

@@ -125,9 +125,8 @@ void volume_take_back(struct volume *volume, void *data);
 
 /* ---- volume_say.c ---------------------------------------------------------------------------- */
 
-// An error of the protocol's, with what to do about it. Gives EXIT_FAILED back.
-int volume_say_failed(const struct volume_protocol *protocol, const char *what, const char *uri,
-                      int error, const char *why);
+// `remedy`: the protocol's, of the error. Gives EXIT_FAILED back.
+int volume_say_failed(const char *what, const char *uri, const char *remedy, const char *why);
 struct json_object *volume_json(const struct volume_facts *facts);
 // "-" if it has none.
 const char *volume_uuid(const struct volume_facts *facts, char ret[VOLUME_UUID_MAX]);

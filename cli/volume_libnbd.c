@@ -451,7 +451,8 @@ static int export_see(const struct listing *listing, const char *name)
         listing->seen(listing->context, &volume.facts);
     }
     export_close(&volume);
-    return error == 0 ? 0 : volume_say_failed(&volume_libnbd, "cannot list", uri, error, why.text);
+    return error == 0 ? 0
+                      : volume_say_failed("cannot list", uri, volume_nbd_remedy(error), why.text);
 }
 
 static int export_list(const char *uri, volume_seen *seen, void *context)
@@ -463,7 +464,7 @@ static int export_list(const char *uri, volume_seen *seen, void *context)
     }
     int error = names_ask(&listing, &why);
     int result =
-        error == 0 ? 0 : volume_say_failed(&volume_libnbd, "cannot list", uri, error, why.text);
+        error == 0 ? 0 : volume_say_failed("cannot list", uri, volume_nbd_remedy(error), why.text);
     for (size_t i = 0; i < listing.count; i++) {
         result |= error == 0 ? export_see(&listing, listing.names[i]) : 0;
         free(listing.names[i]);

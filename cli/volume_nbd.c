@@ -54,8 +54,9 @@ static int nbd_list(const char *uri, volume_seen *seen, void *context)
 {
     struct why why;
     const struct volume_protocol *library = library_load(&why);
-    return library != NULL ? library->list(uri, seen, context)
-                           : volume_say_failed(&volume_nbd, "cannot list", uri, -ELIBACC, why.text);
+    return library != NULL
+               ? library->list(uri, seen, context)
+               : volume_say_failed("cannot list", uri, volume_nbd_remedy(-ELIBACC), why.text);
 }
 
 const struct volume_protocol volume_nbd = {

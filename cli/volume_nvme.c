@@ -85,7 +85,7 @@ static int say_failed(const char *what, const struct weft_nvme_address *address,
 {
     char uri[VOLUME_URI_MAX];
     weft_nvme_address_format(address, uri, sizeof uri);
-    return volume_say_failed(&volume_nvme, what, uri, error, why);
+    return volume_say_failed(what, uri, nvme_remedy(error), why);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -413,7 +413,7 @@ static int nvme_list(const char *uri, volume_seen *seen, void *context)
     struct weft_nvme_address address;
     struct why why;
     if (weft_nvme_address_parse(uri, &address, why.text) != 0) {
-        return volume_say_failed(&volume_nvme, "cannot list", uri, -EINVAL, why.text);
+        return volume_say_failed("cannot list", uri, nvme_remedy(-EINVAL), why.text);
     }
     return address.nqn[0] != '\0' ? subsystem_list(&address, seen, context)
                                   : target_list(&address, seen, context);

@@ -8,10 +8,9 @@
 #include "cli/volume.h"
 #include "text/show.h"
 
-int volume_say_failed(const struct volume_protocol *protocol, const char *what, const char *uri,
-                      int error, const char *why)
+int volume_say_failed(const char *what, const char *uri, const char *remedy, const char *why)
 {
-    say_error(what, uri, protocol->remedy(error), "%s", why);
+    say_error(what, uri, remedy, "%s", why);
     return EXIT_FAILED;
 }
 
