@@ -12,11 +12,6 @@
 #include "node/unit/runner.h"
 #include "node/unit/segment.h"
 
-static void on_end(void *ctx)
-{
-    loop_stop(ctx);
-}
-
 // A terminal's Ctrl-C is for the host, which drains its RTAs first; the host's end is seen by the
 // socket, and a limit on the size of files by the error of a write.
 static void ignore_signals(void)
@@ -36,10 +31,8 @@ static void show_no_devices(void)
 
 int unit_process_main(void)
 {
-    struct runner_parts parts = {.channel = UNIT_FD_CHANNEL,
-                                 .bell_rta = UNIT_FD_BELL_RTA,
-                                 .bell_cta = UNIT_FD_BELL_CTA,
-                                 .on_end = on_end};
+    struct runner_parts parts = {
+        .channel = UNIT_FD_CHANNEL, .bell_rta = UNIT_FD_BELL_RTA, .bell_cta = UNIT_FD_BELL_CTA};
     parts.landlock = confinement_begin();
     ignore_signals();
     show_no_devices();
@@ -55,7 +48,7 @@ int unit_process_main(void)
         fputs("weft: RTA: no shared memory\n", stderr);
         return EXIT_FAILURE;
     }
-    parts.loop = parts.ctx = loop_create();
+    parts.loop = loop_create();
     struct runner *runner = parts.loop != NULL ? runner_create(&parts) : NULL;
     if (runner == NULL) {
         fputs("weft: RTA: no memory\n", stderr);

@@ -51,9 +51,14 @@ struct runner {
 
 static void end(struct runner *r)
 {
-    if (!r->has_ended) {
-        r->has_ended = true;
+    if (r->has_ended) {
+        return;
+    }
+    r->has_ended = true;
+    if (r->parts.is_in_host) {
         r->parts.on_end(r->parts.ctx);
+    } else {
+        loop_stop(r->parts.loop);
     }
 }
 

@@ -21,7 +21,8 @@ struct runner_parts {
     struct segment bus;  // a struct bus_memory
     bool is_in_host;     // the segments are the host's own
     uint32_t landlock;   // that confines the process
-    // The UMA is gone, or the RTA has ended as it was asked.
+    // In the host: the UMA is gone, or the RTA has ended as it was asked. A loop that is the RTA's
+    // alone stops.
     void (*on_end)(void *ctx);
     void *ctx;
 };

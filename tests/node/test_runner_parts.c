@@ -64,7 +64,7 @@ static struct {
     int polled;
     short revents;
     int full_reads;
-    unsigned ends;
+    unsigned ends, stops; // told to the host; of the loop
 } now;
 
 static void say(const char *word, long number)
@@ -139,6 +139,13 @@ instant_ns __wrap_loop_clock(void)
 {
     now.clock += now.step;
     return now.clock;
+}
+
+void __wrap_loop_stop(struct loop *loop);
+void __wrap_loop_stop(struct loop *loop)
+{
+    assert_ptr_equal(loop, the_loop);
+    now.stops++;
 }
 
 bool __wrap_loop_give_way(struct lookout *lookout, instant_ns at);
@@ -482,6 +489,21 @@ static void what_cannot_begin_gives_all_back(void **state)
     }
 }
 
+static void an_end_is_told_to_the_host_and_stops_a_loop_of_its_own(void **state)
+{
+    for (unsigned is_in_host = 0; is_in_host < 2; is_in_host++) {
+        fresh(NULL);
+        struct runner *runner = begin(is_in_host != 0);
+        now.drained = true;
+        for (unsigned i = 0; i < 2; i++) { // once
+            now.member->on_batch_end(now.member->ctx, 66);
+            assert_int_equal(now.ends, is_in_host);
+            assert_int_equal(now.stops, 1 - is_in_host);
+        }
+        runner_destroy(runner);
+    }
+}
+
 /* ---- the bus --------------------------------------------------------------------------------- */
 
 static void frames_pass_and_a_host_that_sleeps_is_rung(void **state)
@@ -519,7 +541,7 @@ static void who_puts_nonsense_on_the_bus_is_left(void **state)
 {
     static const struct {
         bool understands, has_sense, drained;
-        unsigned ends;
+        unsigned stops;
     } cases[] = {{true, true, false, 0},
                  {false, true, false, 1},
                  {true, false, false, 1},
@@ -534,8 +556,8 @@ static void who_puts_nonsense_on_the_bus_is_left(void **state)
         now.member->on_batch_end(now.member->ctx, 66);
         expect("bus 66, ");
         now.member->on_batch_end(now.member->ctx, 67); // it has ended once, and asks no more
-        expect(cases[i].ends > 0 ? "" : "bus 67, ");
-        assert_int_equal(now.ends, cases[i].ends);
+        expect(cases[i].stops > 0 ? "" : "bus 67, ");
+        assert_int_equal(now.stops, cases[i].stops);
         runner_destroy(runner);
     }
 }
@@ -547,7 +569,7 @@ static void messages_are_heard_until_there_are_no_more(void **state)
     static const struct {
         bool obeys;
         int got[4];
-        unsigned ends;
+        unsigned stops;
         const char *said;
     } cases[] = {
         {true, {-EAGAIN}, 0, "get -11, "},
@@ -564,7 +586,7 @@ static void messages_are_heard_until_there_are_no_more(void **state)
         memcpy(now.got, cases[i].got, sizeof now.got);
         now.watches[0].on_ready(now.watches[0].ctx, EPOLLIN);
         expect(cases[i].said);
-        assert_int_equal(now.ends, cases[i].ends);
+        assert_int_equal(now.stops, cases[i].stops);
         runner_destroy(runner);
     }
 }
@@ -606,7 +628,7 @@ static void an_answer_without_room_waits_and_no_more_is_read(void **state)
     assert_int_equal(now.put_keepsake, 8);
     assert_int_equal(uma->send(uma->ctx, &(struct unit_message){.kind = 6}, 9), 0);
     expect("put 0, ");
-    assert_int_equal(now.ends, 0);
+    assert_int_equal(now.stops, 0);
     runner_destroy(runner);
 }
 
@@ -738,6 +760,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_process_of_its_own_gives_all_back, fresh, over),
         cmocka_unit_test_setup_teardown(the_hosts_own_leaves_it_what_is_its, fresh, over),
         cmocka_unit_test_setup_teardown(what_cannot_begin_gives_all_back, fresh, over),
+        cmocka_unit_test_setup_teardown(an_end_is_told_to_the_host_and_stops_a_loop_of_its_own,
+                                        fresh, over),
         cmocka_unit_test_setup_teardown(frames_pass_and_a_host_that_sleeps_is_rung, fresh, over),
         cmocka_unit_test_setup_teardown(rings_are_taken_from_the_pipe_now_and_then, fresh, over),
         cmocka_unit_test_setup_teardown(who_puts_nonsense_on_the_bus_is_left, fresh, over),

@@ -122,7 +122,6 @@ CYCLES = {
     'node/ddm': 12,
     'node/rta': 2,
     'node/uma': 3,
-    'node/unit': 2,
     'tcp': 2,
 }
 
