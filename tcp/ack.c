@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/trace.h"
 #include "tcp/internal.h"
+#include "tcp/rack.h"
 #include "tcp/state.h"
 #include "wire/tcp.h"
 
@@ -289,7 +290,7 @@ static void react(struct ack *a)
     take_dsack(a);
     take_probe_ack(a);
     bool has_ended = tcp_recovery_on_una(&tcb->recovery, &tcb->cc, tcb->snd.una);
-    tcp_loss_adapt(&tcb->loss, a->facts.has_dsack, has_ended, tcb->snd.una, tcb->snd.nxt);
+    tcp_rack_adapt(&tcb->loss.rack, a->facts.has_dsack, has_ended, tcb->snd.una, tcb->snd.nxt);
     duration_ns reorder_ns = detect(a);
     react_to_loss(tcb, a->lost_len, a->delivered_len, a->facts.now);
     react_to_mark(a);
@@ -304,16 +305,17 @@ void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns n
     tcp_seq ack = tcp_seq_near(tcb->snd.una, h->ack);
     struct ack a = {
         .tcb = tcb,
-        .facts = {.loss = &tcb->loss,
+        .facts = {.rack = &tcb->loss.rack,
                   .now = now,
                   .has_ts_echo = tcb->agreed.timestamps && h->options.has_timestamps,
                   .ts_echo = h->options.ts_echo,
-                  .least_rtt_ns = tcp_rtt_least(&tcb->rtt)},
+                  .least_rtt_ns = tcp_rtt_least(&tcb->rtt),
+                  .probe_number = tcb->loss.probe_number},
         .pipe = tcp_pipe(tcb),
         .is_duplicate = is_duplicate(tcb, segment, ack),
         .has_echo = tcp_ecn_is_echo(&tcb->ecn, h->flags, ack),
     };
-    struct tcp_delivery_port port = {.on_delivered = tcp_loss_on_delivered, .ctx = &a.facts};
+    struct tcp_delivery_port port = {.on_delivered = tcp_rack_on_delivered, .ctx = &a.facts};
     tcp_seq edge_before = tcb->snd.una + tcb->snd.wnd;
     tcb->counters.duplicate_acks += a.is_duplicate;
     if (ack >= tcb->snd.una) {

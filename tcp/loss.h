@@ -1,12 +1,14 @@
-// Finding losses: by time (RACK, RFC 8985 section 6), by a probe at the tail (TLP, section 7), and,
-// where the peer sends no SACK, by duplicate ACKs (RFC 5681 section 3.2, RFC 6582). It says what is
-// lost and what to wait for; what is then sent, and how much, is decided elsewhere.
+// Finding losses: by time (RACK, RFC 8985 section 6; what deliveries tell is in rack.h), by a probe
+// at the tail (TLP, section 7), and, where the peer sends no SACK, by duplicate ACKs (RFC 5681
+// section 3.2, RFC 6582). It says what is lost and what to wait for; what is then sent, and how
+// much, is decided elsewhere.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/time.h"
+#include "tcp/rack.h"
 #include "tcp/rtt.h"
 #include "tcp/scoreboard.h"
 #include "tcp/seq.h"
@@ -15,18 +17,6 @@ enum { TCP_DUP_THRESH = 3 };
 
 #define TCP_MAX_ACK_DELAY_NS (200 * NS_PER_MS) // TLP.max_ack_delay
 #define TCP_PTO_INITIAL_NS   (1 * NS_PER_S)
-
-struct tcp_rack {
-    uint64_t number;    // the latest transmission among those delivered: RACK.xmit_ts and
-                        // end_seq in one, without ties
-    duration_ns rtt_ns; // RACK.rtt
-    tcp_seq fack;       // highest that was acknowledged in any way
-    bool reordering_seen;
-    bool has_dsack_round;
-    tcp_seq dsack_round;
-    uint32_t reo_wnd_mult;
-    unsigned reo_wnd_persist;
-};
 
 struct tcp_tlp {
     bool is_outstanding; // TLP.end_seq is not None
@@ -42,33 +32,7 @@ struct tcp_loss {
     unsigned dup_acks;     // without SACK: in a row, less what partial ACKs account for
 };
 
-// What one ACK showed. The first four fields are told by the caller, the others gathered by
-// tcp_loss_on_delivered.
-struct tcp_ack_facts {
-    struct tcp_loss *loss;
-    instant_ns now;
-    bool has_ts_echo;
-    uint32_t ts_echo;
-    duration_ns least_rtt_ns;
-
-    bool has_resent; // it covers what was sent again: what came with that may have waited for it
-    bool has_waited; // it covers what was sent before a probe that may have called for it
-    bool has_rtt;
-    duration_ns longest_rtt_ns;  // of what was sent once: holds the peer's delay, for the time-out
-    duration_ns shortest_rtt_ns; // for the least
-    bool has_reordering;
-    bool has_dsack;
-};
-
 void tcp_loss_init(struct tcp_loss *loss, tcp_seq una);
-
-// A segment was delivered: steps 2 and 3. The scoreboard says so (struct tcp_delivery_port); `ctx`
-// is the facts of the ACK.
-void tcp_loss_on_delivered(void *ctx, const struct tcp_sent *sent);
-
-// Step 4, once for each ACK. `has_ended_recovery`: with this ACK a recovery ended.
-void tcp_loss_adapt(struct tcp_loss *loss, bool has_dsack, bool has_ended_recovery, tcp_seq una,
-                    tcp_seq nxt);
 
 // Step 5: marks what is lost. Returns how long to wait until more of it will be, 0: for nothing.
 duration_ns tcp_loss_detect(struct tcp_loss *loss, struct tcp_scoreboard *sb, bool is_in_recovery,

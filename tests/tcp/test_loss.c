@@ -35,8 +35,9 @@ static void send_at(instant_ns now)
 // [left, right) segments have arrived, says an ACK of this time.
 static struct tcp_ack_facts sack_at(unsigned left, unsigned right, instant_ns now)
 {
-    struct tcp_ack_facts facts = {.loss = &loss, .now = now};
-    struct tcp_delivery_port port = {tcp_loss_on_delivered, &facts};
+    struct tcp_ack_facts facts = {
+        .rack = &loss.rack, .now = now, .probe_number = loss.probe_number};
+    struct tcp_delivery_port port = {tcp_rack_on_delivered, &facts};
     tcp_scoreboard_sack(&sb, left * LEN, right * LEN, &port);
     return facts;
 }
@@ -53,10 +54,10 @@ static void dsack_widens_the_window_once_in_a_round(void **state)
     (void)state;
     begin();
     assert_int_equal(loss.rack.reo_wnd_mult, 1);
-    tcp_loss_adapt(&loss, true, false, 1000, 5000);
-    tcp_loss_adapt(&loss, true, false, 4999, 9000); // of the same round
+    tcp_rack_adapt(&loss.rack, true, false, 1000, 5000);
+    tcp_rack_adapt(&loss.rack, true, false, 4999, 9000); // of the same round
     assert_int_equal(loss.rack.reo_wnd_mult, 2);
-    tcp_loss_adapt(&loss, true, false, 5000, 9000);
+    tcp_rack_adapt(&loss.rack, true, false, 5000, 9000);
     assert_int_equal(loss.rack.reo_wnd_mult, 3);
 }
 
@@ -65,20 +66,20 @@ static void widened_window_is_given_up_after_sixteen_recoveries(void **state)
 {
     (void)state;
     begin();
-    tcp_loss_adapt(&loss, true, false, 0, 1000);
+    tcp_rack_adapt(&loss.rack, true, false, 0, 1000);
     for (unsigned i = 0; i < 15; i++) {
-        tcp_loss_adapt(&loss, false, true, 2000 + i, 3000 + i);
+        tcp_rack_adapt(&loss.rack, false, true, 2000 + i, 3000 + i);
     }
-    tcp_loss_adapt(&loss, true, false, 5000, 6000); // another: they count anew
+    tcp_rack_adapt(&loss.rack, true, false, 5000, 6000); // another: they count anew
     for (unsigned i = 0; i < 15; i++) {
-        tcp_loss_adapt(&loss, false, true, 7000 + i, 8000 + i);
+        tcp_rack_adapt(&loss.rack, false, true, 7000 + i, 8000 + i);
     }
-    tcp_loss_adapt(&loss, false, false, 9000, 9000); // an ACK that ends none
+    tcp_rack_adapt(&loss.rack, false, false, 9000, 9000); // an ACK that ends none
     assert_int_equal(loss.rack.reo_wnd_mult, 3);
-    tcp_loss_adapt(&loss, false, true, 9000, 9000);
+    tcp_rack_adapt(&loss.rack, false, true, 9000, 9000);
     assert_int_equal(loss.rack.reo_wnd_mult, 1);
     for (unsigned i = 0; i < 100; i++) {
-        tcp_loss_adapt(&loss, false, true, 9000, 9000);
+        tcp_rack_adapt(&loss.rack, false, true, 9000, 9000);
     }
     assert_int_equal(loss.rack.reo_wnd_mult, 1);
 }

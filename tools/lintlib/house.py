@@ -122,7 +122,6 @@ CYCLES = {
     'node/ddm': 12,
     'node/rta': 2,
     'node/uma': 3,
-    'tcp': 2,
 }
 
 # Headers that stand for what they include: a room's private page, and what a room gives to those
