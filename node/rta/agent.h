@@ -32,6 +32,8 @@ struct residual_store *cta_interface_create(struct rta *rta);
 // Takes a frame that has come.
 enum residual_verdict cta_interface_take(struct rta *rta);
 
-// io_parts.on_done: calls the CTA back.
-void cta_interface_on_done(void *ctx, struct store_transaction *transaction,
-                           enum node_completion completion, uint32_t detail);
+// The request ends like this: calls the CTA back. Also as io_parts.on_done.
+void result_give(void *rta, struct store_transaction *transaction, enum node_completion completion,
+                 uint32_t detail);
+// It never became a transaction.
+void result_refuse(struct rta *rta, const struct frame *request, enum node_completion completion);

@@ -1,4 +1,4 @@
-// Interface 322: requests and completions come from the CTA, results go back.
+// Interface 322: requests and completions come from the CTA.
 
 #include <string.h>
 
@@ -17,29 +17,6 @@ struct residual_store *cta_interface_create(struct rta *rta)
     return residual_create(rta->parts.bus, RTA_WINDOW, on_ack, rta);
 }
 
-static void result_send(struct rta *rta, struct frame result)
-{
-    result.kind = FRAME_RESULT;
-    rta->counters.results++;
-    // A CTA that keeps the rules has fewer transactions here than the window has room.
-    if (residual_can_send(rta->residual)) {
-        residual_send(rta->residual, result, false, rta->now);
-    }
-}
-
-void cta_interface_on_done(void *ctx, struct store_transaction *t, enum node_completion completion,
-                           uint32_t detail)
-{
-    struct rta *rta = ctx;
-    struct frame result = {.transaction = t->request.transaction,
-                           .connection = t->request.connection,
-                           .completion = (uint16_t)completion,
-                           .detail = (uint16_t)detail};
-    dma_fill(&t->request, completion == NODE_OK ? t->answer_len : 0, &result);
-    t->state = STORE_RESULT_OUT;
-    result_send(rta, result);
-}
-
 // The volume as the device describes it now: sizes change.
 static enum node_completion profile_answer(struct store_transaction *t)
 {
@@ -54,15 +31,6 @@ static enum node_completion profile_answer(struct store_transaction *t)
     return NODE_OK;
 }
 
-static void request_refuse(struct rta *rta, const struct frame *request,
-                           enum node_completion completion)
-{
-    rta->counters.refusals++;
-    result_send(rta, (struct frame){.transaction = request->transaction,
-                                    .connection = request->connection,
-                                    .completion = (uint16_t)completion});
-}
-
 static void on_request(struct rta *rta, const struct frame *request)
 {
     rta->counters.requests++;
@@ -72,7 +40,7 @@ static void on_request(struct rta *rta, const struct frame *request)
     }
     struct store_row *row = store_row_find(rta->store, request->connection);
     if (row == NULL) {
-        request_refuse(rta, request, NODE_NO_VOLUME);
+        result_refuse(rta, request, NODE_NO_VOLUME);
         return;
     }
     struct io_volume *v = row->volume;
@@ -82,18 +50,18 @@ static void on_request(struct rta *rta, const struct frame *request)
         completion = NODE_MALFORMED;
     }
     if (completion != NODE_OK) {
-        request_refuse(rta, request, completion);
+        result_refuse(rta, request, completion);
         return;
     }
     struct store_transaction *t = store_begin(rta->store, row, request);
     if (t == NULL) {
         dma_release(&rta->dma, request);
-        request_refuse(rta, request, NODE_INTERNAL);
+        result_refuse(rta, request, NODE_INTERNAL);
         return;
     }
     t->data = data;
     if (request->operation == NODE_PROFILE) {
-        cta_interface_on_done(rta, t, profile_answer(t), 0);
+        result_give(rta, t, profile_answer(t), 0);
     } else {
         io_submit(rta->io, t, rta->now);
     }

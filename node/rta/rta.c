@@ -24,7 +24,7 @@ struct rta *rta_create(const struct rta_parts *parts)
     rta->kept = rta->window = -1;
     rta->residual = cta_interface_create(rta);
     rta->store = store_create();
-    rta->io = io_create(&(struct io_parts){.ctx = rta, .on_done = cta_interface_on_done});
+    rta->io = io_create(&(struct io_parts){.ctx = rta, .on_done = result_give});
     dma_init(&rta->dma, parts->pool, parts->pool_len);
     if (rta->residual == NULL || rta->store == NULL || rta->io == NULL) {
         rta_destroy(rta);

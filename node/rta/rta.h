@@ -3,7 +3,8 @@
 // the UMA has it open a device and add a connection.
 //
 //     rta.c           the agent: the UMA's messages (the connection manager among them)
-//     cta_interface.c frames to and from the CTA
+//     cta_interface.c frames from the CTA
+//     result.c        results back to it
 //     store.c         the transaction store table
 //     converter.c     the I/O converter
 //     dma.c           the DMA manager

@@ -120,7 +120,6 @@ CYCLES = {
     'link': 7,  # wrappers, each before any other by way of the port; local is one of four files
     'node/cta': 2,
     'node/ddm': 12,
-    'node/rta': 2,
     'node/uma': 3,
 }
 
