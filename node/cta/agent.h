@@ -250,24 +250,34 @@ enum node_completion compare_judge(const struct transaction *transaction,
 // Is there another half, if this ended well?
 bool compare_goes_on(const struct transaction *transaction);
 
-// ---- service.c
+// ---- transaction.c
 
-// The transaction has another number from now on: it is a new one to the unit.
-void service_renumber(struct transaction *transaction);
+// The request ends like this: what is counted of it, and its TTS is told besides.
+void request_account(struct cta *cta, struct cta_route *route,
+                     const struct service_request *request, enum node_completion completion);
+void request_complete(struct cta *cta, struct cta_route *route, struct service_request *request,
+                      enum node_completion completion, uint32_t detail, instant_ns now);
+// Ends the service request of the transaction; the transaction goes on.
+void transaction_answer(struct cta *cta, struct transaction *transaction,
+                        enum node_completion completion, uint32_t detail, instant_ns now);
+// Has the TTS fill the buffer with `len` octets / send the data that are in it.
+void transaction_fetch(struct transaction *transaction, uint32_t len, instant_ns now);
+void transaction_transfer(struct cta *cta, struct transaction *transaction, uint32_t answer_len,
+                          uint32_t detail, instant_ns now);
+// It has another number from now on: it is a new one to the unit.
+void transaction_renumber(struct transaction *transaction);
+// The device and the client are done with it: its route no longer waits for it.
+void transaction_settle(struct cta *cta, struct transaction *transaction);
+// It is over: its buffer and slot are free.
+void transaction_end(struct cta *cta, struct transaction *transaction);
+// Its volume is gone for good. What a lost process may still do to its buffer is waited for.
+void transaction_fail(struct cta *cta, struct transaction *transaction, instant_ns now);
+
+// ---- service.c
 
 void service_submit(void *cta, struct service_request *request, instant_ns now);
 void service_transferred(void *cta, struct service_request *request, enum node_completion outcome,
                          instant_ns now);
-// Ends the service request of the transaction; the transaction goes on.
-void service_answer(struct cta *cta, struct transaction *transaction,
-                    enum node_completion completion, uint32_t detail, instant_ns now);
-// The data are in the buffer: has the TTS send them.
-void service_transfer(struct cta *cta, struct transaction *transaction, uint32_t answer_len,
-                      uint32_t detail, instant_ns now);
-// The device and the client are done with the transaction: its route no longer waits for it.
-void service_settle(struct cta *cta, struct transaction *transaction);
-// The transaction is over: its buffer and slot are free.
-void service_end(struct cta *cta, struct transaction *transaction);
 // Gives those who wait what has become free.
 void service_feed(struct cta *cta, instant_ns now);
 void service_fail_route(void *cta, uint32_t connection, instant_ns now);
@@ -277,8 +287,6 @@ void service_stand_by(struct cta *cta, const struct cta_volume *volume, instant_
 // The route's client is to have nothing under way: what has not gone to the unit ends here, and
 // what has is marked.
 void service_fence(struct cta *cta, struct cta_route *route, instant_ns now);
-// The same for what has come back from a unit that is lost.
-void service_fail_returned(struct cta *cta, const struct cta_unit *unit, instant_ns now);
 // Answers those whose deadline has passed.
 void service_expire(struct cta *cta, instant_ns now);
 

@@ -3,7 +3,8 @@
 // fills (280), and has the TTS transfer the data and answer the client.
 //
 //     routes.c         the connection manager and the routing table
-//     service.c        the TTS interface manager: requests, buffers, transfers
+//     service.c        the TTS interface manager: requests, and what they wait for
+//     transaction.c    how requests are answered, data moved, buffers given back
 //     shares.c         how much a connection, a client and a volume may hold
 //     rates.c          how many requests and octets a second a volume's clients may have
 //     window.c         reads of what the page cache has, without the RTA

@@ -38,7 +38,7 @@ bool units_add(void *ctx, uint32_t number, struct frame_port port)
 static void end_completing(struct cta_unit *unit)
 {
     while (!list_is_empty(&unit->completing)) {
-        service_end(unit->cta, LIST_ENTRY(unit->completing.next, struct transaction, link));
+        transaction_end(unit->cta, LIST_ENTRY(unit->completing.next, struct transaction, link));
     }
 }
 
@@ -50,7 +50,7 @@ static void end_quarantined(struct cta_unit *unit)
         struct transaction *t = LIST_ENTRY(l, struct transaction, link);
         next = l->next;
         if (t->unit == unit) {
-            service_end(unit->cta, t);
+            transaction_end(unit->cta, t);
         }
     }
 }
@@ -81,6 +81,17 @@ static void move(struct transaction *t, enum transaction_state state, struct lis
     list_push_tail(list, &t->link);
 }
 
+// What has come back from a unit whose route has failed meanwhile.
+static void fail_returned(struct cta *cta, const struct cta_unit *unit, instant_ns now)
+{
+    for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
+        struct transaction *t = &cta->transactions[i];
+        if (t->state == TRANSACTION_READY && t->unit == unit && t->route->has_failed) {
+            transaction_fail(cta, t, now);
+        }
+    }
+}
+
 // What was sent, and had no result, is to be sent again. What is COMPLETING stays lent.
 void units_lost(void *ctx, uint32_t number, instant_ns now)
 {
@@ -98,7 +109,7 @@ void units_lost(void *ctx, uint32_t number, instant_ns now)
     for (struct list_link *l; (l = list_pop_head(&unsent)) != NULL;) {
         list_push_tail(&unit->replay, l);
     }
-    service_fail_returned(unit->cta, unit, now);
+    fail_returned(unit->cta, unit, now);
 }
 
 void units_ready(void *ctx, uint32_t number, instant_ns now)
@@ -233,7 +244,7 @@ static void completion_send(struct transaction *t, enum node_completion outcome,
 void units_complete(struct transaction *t, enum node_completion outcome, instant_ns now)
 {
     move(t, TRANSACTION_COMPLETING, &t->unit->completing);
-    service_settle(t->unit->cta, t);
+    transaction_settle(t->unit->cta, t);
     completion_send(t, outcome, now);
 }
 
@@ -241,7 +252,7 @@ void units_complete(struct transaction *t, enum node_completion outcome, instant
 static void go_on(struct transaction *t, instant_ns now)
 {
     completion_send(t, NODE_OK, now);
-    service_renumber(t);
+    transaction_renumber(t);
     t->has_compared = true;
     move(t, TRANSACTION_READY, &t->unit->ready);
 }
@@ -257,7 +268,7 @@ static void on_ack(void *ctx, const struct frame *frame)
         unit->depth--;
         if (t->number == frame->transaction) { // else of the first of two halves
             CHECK(t->state == TRANSACTION_COMPLETING);
-            service_end(unit->cta, t);
+            transaction_end(unit->cta, t);
         }
     }
 }
@@ -294,7 +305,7 @@ static void on_result(struct cta_unit *unit, struct transaction *t, const struct
     bool has_data = node_operation_facts(t->operation)->moves_to_client;
     if (t->request != NULL && has_data && result->completion == NODE_OK) {
         move(t, TRANSACTION_TRANSFERRING, &unit->elsewhere);
-        service_transfer(cta, t, result->buffer_len, result->detail, now);
+        transaction_transfer(cta, t, result->buffer_len, result->detail, now);
         return;
     }
     enum node_completion completion = compare_judge(t, result->completion);
@@ -302,7 +313,7 @@ static void on_result(struct cta_unit *unit, struct transaction *t, const struct
         go_on(t, now);
         return;
     }
-    service_answer(cta, t, completion, result->detail, now);
+    transaction_answer(cta, t, completion, result->detail, now);
     units_complete(t, NODE_OK, now);
 }
 

@@ -3,47 +3,12 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/histogram.h"
 #include "base/time.h"
 #include "node/cta/agent.h"
 #include "node/interface/cta_rta.h"
 #include "node/interface/request.h"
 
 static const duration_ns deadline_tick_ns = 50 * NS_PER_MS;
-
-/* ---- answers --------------------------------------------------------------------------------- */
-
-// The request ends like this. Many begin and end in one turn of the loop, whose time stands still:
-// the clock itself is asked. That comes last: nothing is to be kept over the call but the two.
-static void account(struct cta *cta, struct cta_route *route, const struct service_request *request,
-                    enum node_completion completion)
-{
-    struct cta_volume_counters *counters = &route->volume->counters;
-    const unsigned operation = request->operation;
-    cta->deadline_count -= request->deadline != INSTANT_NEVER;
-    counters->completions[completion]++;
-    route->requests++;
-    if (completion == NODE_OK) {
-        const uint64_t len = request->len;
-        counters->octets[operation] += len;
-        route->octets[operation] += len;
-    } else {
-        route->failed++;
-    }
-    struct histogram *latency = &counters->latency[operation];
-    const instant_ns submitted_at_ns = request->submitted_at_ns;
-    histogram_add(latency, cta->parts.clock(cta->parts.ctx) - submitted_at_ns);
-}
-
-static void complete(struct cta *cta, struct cta_route *route, struct service_request *request,
-                     enum node_completion completion, uint32_t detail, instant_ns now)
-{
-    account(cta, route, request, completion);
-    request->completion = completion;
-    request->detail = detail;
-    request->transaction = 0;
-    route->route.tts->complete(route->route.tts_ctx, request, now);
-}
 
 // A request that never became a transaction; its route may be missing.
 static void refuse(const struct tts_for_cta *tts, void *tts_ctx, struct service_request *request,
@@ -55,50 +20,12 @@ static void refuse(const struct tts_for_cta *tts, void *tts_ctx, struct service_
     tts->complete(tts_ctx, request, now);
 }
 
-void service_answer(struct cta *cta, struct transaction *t, enum node_completion completion,
-                    uint32_t detail, instant_ns now)
-{
-    struct service_request *request = t->request;
-    t->request = NULL;
-    if (request != NULL) {
-        complete(cta, t->route, request, completion, detail, now);
-    }
-}
-
-static void expose_buffer(struct transaction *t, uint32_t len)
-{
-    t->request->buffer = (struct node_buffer){.offset = t->buffer.offset, .len = len};
-    t->request->data = memory_of(t->unit, t->buffer);
-}
-
-static void transfer(struct transaction *t, instant_ns now)
-{
-    t->route->route.tts->transfer(t->route->route.tts_ctx, t->request, now);
-}
-
-void service_transfer(struct cta *cta, struct transaction *t, uint32_t answer_len, uint32_t detail,
-                      instant_ns now)
-{
-    expose_buffer(t, answer_len);
-    t->request->completion = NODE_OK;
-    t->request->detail = detail;
-    transfer(t, now);
-}
-
 /* ---- transactions ---------------------------------------------------------------------------- */
 
 static struct transaction *find(struct cta *cta, uint64_t number)
 {
     struct transaction *t = &cta->transactions[frame_transaction_slot(number)];
     return t->state != TRANSACTION_FREE && t->number == number ? t : NULL;
-}
-
-void service_renumber(struct transaction *t)
-{
-    struct cta *cta = t->unit->cta;
-    uint64_t slot = (uint64_t)(t - cta->transactions);
-    t->number = (++cta->serial << NODE_TRANSACTION_SLOT_BITS) | slot;
-    t->request->transaction = t->number;
 }
 
 static bool needs_buffer(const struct service_request *request)
@@ -158,34 +85,11 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
                               .buffer = buffer};
     list_init(&t->hold_link);
     list_push_tail(&t->unit->elsewhere, &t->link);
-    service_renumber(t);
+    transaction_renumber(t);
     shares_take(cta, route, buffer.len);
     rates_take(route, request, now);
     memory_note(unit, now);
     return true;
-}
-
-void service_settle(struct cta *cta, struct transaction *t)
-{
-    struct cta_route *route = t->route;
-    if (route != NULL) {
-        hold_end(t);
-        t->route = NULL;
-        shares_give_back(cta, route, t->buffer.len);
-        routes_settled(cta, route);
-    }
-}
-
-void service_end(struct cta *cta, struct transaction *t)
-{
-    service_settle(cta, t);
-    if (t->buffer.len > 0) {
-        shares_release(t->unit, t->buffer);
-    }
-    t->state = TRANSACTION_FREE;
-    t->request = NULL;
-    list_remove(&t->link);
-    list_push_head(&cta->free, &t->link);
 }
 
 // Has a slot, and a buffer if it needs one: fetches what is to be written, sends what can be read
@@ -194,12 +98,11 @@ static void proceed(struct cta *cta, struct service_request *request, instant_ns
 {
     struct transaction *t = find(cta, request->transaction);
     if (node_operation_facts(t->operation)->moves_to_device) {
-        expose_buffer(t, request->data_len);
-        transfer(t, now);
+        transaction_fetch(t, request->data_len, now);
     } else if (window_read(cta, t)) {
         t->state = TRANSACTION_TRANSFERRING;
         t->is_by_window = true;
-        service_transfer(cta, t, t->buffer.len, 0, now);
+        transaction_transfer(cta, t, t->buffer.len, 0, now);
     } else {
         units_submit(t);
     }
@@ -269,15 +172,15 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         cta->tick_at_ns = instant_after(now, deadline_tick_ns);
     }
     if (route->has_failed) {
-        complete(cta, route, request, NODE_NO_VOLUME, 0, now);
+        request_complete(cta, route, request, NODE_NO_VOLUME, 0, now);
         return;
     }
     if (reservation_bars(route, request->operation)) {
-        complete(cta, route, request, NODE_RESERVED, 0, now);
+        request_complete(cta, route, request, NODE_RESERVED, 0, now);
         return;
     }
     if (route->volume->stands_by) {
-        complete(cta, route, request, NODE_STANDBY, 0, now);
+        request_complete(cta, route, request, NODE_STANDBY, 0, now);
         return;
     }
     bool may_go = rates_allow(route, now);
@@ -327,7 +230,7 @@ void service_feed(struct cta *cta, instant_ns now)
             list_push_tail(&cta->hungry, &route->link);
         }
         if (is_barred) {
-            complete(cta, route, request, NODE_RESERVED, 0, now);
+            request_complete(cta, route, request, NODE_RESERVED, 0, now);
         } else {
             proceed(cta, request, now);
         }
@@ -344,61 +247,30 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
     if (t->state == TRANSACTION_FETCHING) {
         bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation);
         if (outcome == NODE_OK && t->stands_by) {
-            service_answer(cta, t, NODE_STANDBY, 0, now);
-            service_end(cta, t);
+            transaction_answer(cta, t, NODE_STANDBY, 0, now);
+            transaction_end(cta, t);
         } else if (outcome == NODE_OK && !is_barred) {
             units_submit(t);
         } else if (outcome == NODE_OK) { // reserved while the data were on their way
-            service_answer(cta, t, NODE_RESERVED, 0, now);
-            service_end(cta, t);
+            transaction_answer(cta, t, NODE_RESERVED, 0, now);
+            transaction_end(cta, t);
         } else {
-            service_answer(cta, t, outcome, 0, now);
-            service_end(cta, t);
+            transaction_answer(cta, t, outcome, 0, now);
+            transaction_end(cta, t);
         }
         return;
     }
     CHECK(t->state == TRANSACTION_TRANSFERRING);
-    account(cta, t->route, request, outcome);
+    request_account(cta, t->route, request, outcome);
     t->request = NULL;
     if (t->is_by_window) {
-        service_end(cta, t);
+        transaction_end(cta, t);
     } else {
         units_complete(t, outcome, now);
     }
 }
 
 /* ---- what does not end by itself ------------------------------------------------------------- */
-
-// The process that it was sent to is gone; what its device does goes on, and the volume, whose next
-// opening would tell of the end of that, is not opened again.
-static void quarantine(struct cta *cta, struct transaction *t)
-{
-    service_settle(cta, t);
-    t->state = TRANSACTION_QUARANTINED;
-    list_remove(&t->link);
-    list_push_tail(&cta->quarantine, &t->link);
-}
-
-static void fail(struct cta *cta, struct transaction *t, instant_ns now)
-{
-    service_answer(cta, t, NODE_NO_VOLUME, 0, now);
-    t->unit->replay_count -= t->is_replay;
-    if (t->is_replay && t->buffer.len > 0) {
-        quarantine(cta, t);
-    } else {
-        service_end(cta, t);
-    }
-}
-
-void service_fail_returned(struct cta *cta, const struct cta_unit *unit, instant_ns now)
-{
-    for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
-        struct transaction *t = &cta->transactions[i];
-        if (t->state == TRANSACTION_READY && t->unit == unit && t->route->has_failed) {
-            fail(cta, t, now);
-        }
-    }
-}
 
 void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
 {
@@ -410,12 +282,13 @@ void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
     route->has_failed = true;
     list_remove(&route->link);
     for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
-        complete(cta, route, LIST_ENTRY(l, struct service_request, link), NODE_NO_VOLUME, 0, now);
+        request_complete(cta, route, LIST_ENTRY(l, struct service_request, link), NODE_NO_VOLUME, 0,
+                         now);
     }
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
         struct transaction *t = &cta->transactions[i];
         if (t->state == TRANSACTION_READY && t->route == route) {
-            fail(cta, t, now);
+            transaction_fail(cta, t, now);
         }
     }
 }
@@ -427,11 +300,11 @@ static void stand_by(struct cta *cta, struct transaction *t, instant_ns now)
     } else if (t->state == TRANSACTION_READY && t->is_replay) {
         t->unit->replay_count--;
         t->is_replay = false;
-        service_answer(cta, t, NODE_STANDBY, 0, now);
+        transaction_answer(cta, t, NODE_STANDBY, 0, now);
         units_complete(t, NODE_STANDBY, now);
     } else if (t->state == TRANSACTION_READY) {
-        service_answer(cta, t, NODE_STANDBY, 0, now);
-        service_end(cta, t);
+        transaction_answer(cta, t, NODE_STANDBY, 0, now);
+        transaction_end(cta, t);
     }
 }
 
@@ -445,7 +318,7 @@ void service_stand_by(struct cta *cta, const struct cta_volume *volume, instant_
         list_remove(&route->link);
         for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
             struct service_request *request = LIST_ENTRY(l, struct service_request, link);
-            complete(cta, route, request, NODE_STANDBY, 0, now);
+            request_complete(cta, route, request, NODE_STANDBY, 0, now);
         }
     }
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
@@ -460,14 +333,15 @@ void service_fence(struct cta *cta, struct cta_route *route, instant_ns now)
 {
     list_remove(&route->link);
     for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
-        complete(cta, route, LIST_ENTRY(l, struct service_request, link), NODE_RESERVED, 0, now);
+        request_complete(cta, route, LIST_ENTRY(l, struct service_request, link), NODE_RESERVED, 0,
+                         now);
     }
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
         struct transaction *t = &cta->transactions[i];
         bool is_its = t->state != TRANSACTION_FREE && t->route == route;
         if (is_its && t->state == TRANSACTION_READY && !t->is_replay) {
-            service_answer(cta, t, NODE_RESERVED, 0, now);
-            service_end(cta, t);
+            transaction_answer(cta, t, NODE_RESERVED, 0, now);
+            transaction_end(cta, t);
         } else if (is_its) {
             t->is_fenced = true;
         }
@@ -482,7 +356,7 @@ static void expire_hungry(struct cta *cta, struct cta_route *route, instant_ns n
         next = l->next;
         if (request->deadline <= now) {
             list_remove(l);
-            complete(cta, route, request, NODE_TIMED_OUT, 0, now);
+            request_complete(cta, route, request, NODE_TIMED_OUT, 0, now);
         }
     }
 }
@@ -513,10 +387,10 @@ void service_expire(struct cta *cta, instant_ns now)
             continue;
         }
         if (t->state == TRANSACTION_READY && !t->is_replay) {
-            service_answer(cta, t, NODE_TIMED_OUT, 0, now);
-            service_end(cta, t);
+            transaction_answer(cta, t, NODE_TIMED_OUT, 0, now);
+            transaction_end(cta, t);
         } else if (t->state == TRANSACTION_READY || t->state == TRANSACTION_AT_UNIT) {
-            service_answer(cta, t, NODE_TIMED_OUT, 0, now); // its result will find nobody
+            transaction_answer(cta, t, NODE_TIMED_OUT, 0, now); // its result will find nobody
         }
     }
 }

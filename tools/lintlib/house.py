@@ -118,7 +118,6 @@ ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdma
 CYCLES = {
     'examples': 2,
     'link': 7,  # wrappers, each before any other by way of the port; local is one of four files
-    'node/cta': 2,
     'node/ddm': 12,
     'node/uma': 3,
 }
