@@ -28,7 +28,7 @@ all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
 
 $(BUILD)/build.ninja:
-	@meson setup $(BUILD)
+	@meson setup $(BUILD) $$(tools/werror)
 
 help:
 	@echo 'make            build into $(BUILD)/: weft, and lib/ with the three libraries'
