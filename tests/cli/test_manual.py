@@ -45,10 +45,47 @@ def weft_7_has_the_rooms_that_trace():
     assert line.split(' , ') == names, f'{line}, not {names}'
 
 
+COMMANDS = ('run', 'env', 'doctor', 'stat', 'top', 'watch', 'reads', 'draw', 'serve', 'status',
+            'rescan', 'discover', 'ls', 'info', 'cp', 'attach')
+
+
+def options_of(command):
+    """(letter or '', word, whether it has a value) of each in the help; settings have a list of
+    their own."""
+    of_settings = {option for _, option, *_ in settings()}
+    own_help = weft('help', command).stdout.split('Settings,')[0]
+    rows = re.findall(r'^ {2,6}(?:-(\w), )?--([a-z][a-z-]*)(=?)', own_help, re.M)
+    for letter, word, value in rows:
+        if word != 'help' and word not in of_settings:
+            yield letter, word, value != ''
+
+
+@case
+def synopses_have_every_option():
+    for command in COMMANDS:
+        page = (MAN / f'weft-{command}.1').read_text()
+        synopsis = re.search(r'\.Sh SYNOPSIS\n(.*?)\.Sh', page, re.S).group(1)
+        words = set(re.findall(r'Fl -([a-z][a-z-]*)', synopsis))
+        letters = {letter for found in re.findall(r'Fl ((?:\w+|(?<=\w) \| (?=\w\n))+)', synopsis)
+                   for letter in found if letter.isalpha()}
+        for letter, word, _ in options_of(command):
+            assert word in words or letter in letters, f'weft-{command}(1): SYNOPSIS, --{word}'
+
+
+@case
+def options_of_the_help_are_taken():
+    """Behind one that is taken, the next is refused; so may its value be."""
+    for command in COMMANDS:
+        for letter, word, has_value in options_of(command):
+            for option in [f'--{word}' + '=1' * has_value, f'-{letter}'][:2 if letter else 1]:
+                said = weft(command, option, '--bogus').stderr
+                assert said.startswith('weft'), f'{command} {option}: {said}'
+                assert f'no option {option.split("=")[0]}\n' not in said, said
+
+
 @case
 def pages_of_commands_have_every_option():
-    for command in ('run', 'env', 'doctor', 'stat', 'top', 'watch', 'reads', 'draw', 'serve',
-                    'status', 'rescan', 'discover', 'ls', 'info', 'cp', 'attach'):
+    for command in COMMANDS:
         page = (MAN / f'weft-{command}.1').read_text()
         own_help = weft('help', command).stdout.split('Settings,')[0]
         for option in re.findall(r'--([a-z][a-z-]*)', own_help):
