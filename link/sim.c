@@ -31,42 +31,6 @@ struct link *sim_net_attach(struct sim_net *net, const struct in_addr *addrs, un
     return &l->base;
 }
 
-static bool has_addr(const struct sim_link *l, struct in_addr addr)
-{
-    for (unsigned i = 0; i < l->addr_count; i++) {
-        if (l->addrs[i].s_addr == addr.s_addr) {
-            return true;
-        }
-    }
-    return false;
-}
-
-struct sim_link *sim_link_find(struct sim_net *net, struct in_addr addr)
-{
-    for (struct list_link *i = net->links.next; i != &net->links; i = i->next) {
-        struct sim_link *l = LIST_ENTRY(i, struct sim_link, link);
-        if (has_addr(l, addr)) {
-            return l;
-        }
-    }
-    return NULL;
-}
-
-struct sim_stream *sim_stream_new(struct sim_link *l, void *owner)
-{
-    struct sim_stream *s = calloc(1, sizeof *s);
-    if (s == NULL) {
-        return NULL;
-    }
-    s->base = (struct link_stream){.link = &l->base, .owner = owner, .facts = l->base.facts};
-    s->local.sin_family = AF_INET;
-    s->wants_in = true;
-    list_init(&s->waiting);
-    list_init(&s->waiting_link);
-    list_push_tail(&l->streams, &s->link);
-    return s;
-}
-
 static void closed_free(struct sim_link *l)
 {
     struct list_link *i;
@@ -139,7 +103,7 @@ static int sim_bind(struct link *link, const struct sockaddr *addr, unsigned fla
         }
         memcpy(&local, addr, sizeof local);
     }
-    if (local.sin_addr.s_addr != INADDR_ANY && !has_addr(l, local.sin_addr)) {
+    if (local.sin_addr.s_addr != INADDR_ANY && !sim_link_has(l, local.sin_addr)) {
         return -EADDRNOTAVAIL;
     }
     if (addr != NULL && local.sin_port == 0) {
@@ -189,7 +153,7 @@ static int sim_route(struct link *link, const struct sockaddr *peer,
     }
     struct sockaddr_in src = {
         .sin_family = AF_INET,
-        .sin_addr = has_addr(l, dst.sin_addr) ? dst.sin_addr : l->addrs[0],
+        .sin_addr = sim_link_has(l, dst.sin_addr) ? dst.sin_addr : l->addrs[0],
     };
     memset(ret_src, 0, sizeof *ret_src);
     memcpy(ret_src, &src, sizeof src);

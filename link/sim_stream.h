@@ -90,10 +90,12 @@ static inline instant_ns sim_net_now(const struct sim_net *net)
     return net->config.clock(net->config.clock_ctx);
 }
 
-// sim.c
-struct sim_stream *sim_stream_new(struct sim_link *l, void *owner);
+// sim_stream.c
+bool sim_link_has(const struct sim_link *l, struct in_addr addr);
 // The link that has this address, or NULL.
 struct sim_link *sim_link_find(struct sim_net *net, struct in_addr addr);
+// NULL without memory.
+struct sim_stream *sim_stream_new(struct sim_link *l, void *owner);
 
 // sim_net.c
 instant_ns sim_arrival(struct sim_net *net); // now and a drawn delay
