@@ -292,10 +292,23 @@ static struct rta *agent_create(struct runner *r)
     return rta_create(&parts);
 }
 
+static void parts_close(struct runner_parts *parts)
+{
+    close(parts->channel);
+    close(parts->bell_rta);
+    close(parts->bell_cta);
+    if (!parts->is_in_host) {
+        segment_close(&parts->pool);
+        segment_close(&parts->bus);
+    }
+}
+
 struct runner *runner_create(const struct runner_parts *parts)
 {
     struct runner *r = calloc(1, sizeof *r);
     if (r == NULL) {
+        struct runner_parts mine = *parts;
+        parts_close(&mine);
         return NULL;
     }
     r->parts = *parts;
@@ -329,12 +342,6 @@ void runner_destroy(struct runner *r)
     if (r->rta != NULL) {
         rta_destroy(r->rta);
     }
-    close(r->parts.channel);
-    close(r->parts.bell_rta);
-    close(r->parts.bell_cta);
-    if (!r->parts.is_in_host) {
-        segment_close(&r->parts.pool);
-        segment_close(&r->parts.bus);
-    }
+    parts_close(&r->parts);
     free(r);
 }

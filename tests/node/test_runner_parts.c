@@ -24,6 +24,7 @@
 #include "node/unit/channel.h"
 #include "node/unit/confinement.h"
 #include "node/unit/runner.h"
+#include "tests/failing_memory.h"
 #include "text/append.h"
 
 enum { CHANNEL = 110, BELL_RTA = 111, BELL_CTA = 112, POOL = 113, BUS = 114, DEVICE = 200 };
@@ -489,6 +490,19 @@ static void what_cannot_begin_gives_all_back(void **state)
     }
 }
 
+static void without_memory_all_is_given_back(void **state)
+{
+    for (unsigned is_in_host = 0; is_in_host < 2; is_in_host++) {
+        fresh(NULL);
+        memory_fail_at(1);
+        assert_null(begin(is_in_host != 0));
+        memory_fail_at(0);
+        expect(is_in_host != 0 ? "close 110, close 111, close 112, "
+                               : "close 110, close 111, close 112, free 113, free 114, ");
+        over(NULL);
+    }
+}
+
 static void an_end_is_told_to_the_host_and_stops_a_loop_of_its_own(void **state)
 {
     for (unsigned is_in_host = 0; is_in_host < 2; is_in_host++) {
@@ -760,6 +774,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_process_of_its_own_gives_all_back, fresh, over),
         cmocka_unit_test_setup_teardown(the_hosts_own_leaves_it_what_is_its, fresh, over),
         cmocka_unit_test_setup_teardown(what_cannot_begin_gives_all_back, fresh, over),
+        cmocka_unit_test_setup_teardown(without_memory_all_is_given_back, fresh, over),
         cmocka_unit_test_setup_teardown(an_end_is_told_to_the_host_and_stops_a_loop_of_its_own,
                                         fresh, over),
         cmocka_unit_test_setup_teardown(frames_pass_and_a_host_that_sleeps_is_rung, fresh, over),
