@@ -7,6 +7,7 @@
 #include "base/why.h"
 #include "cli/volume.h"
 #include "cli/volume_nbd.h"
+#include "text/endpoint.h"
 
 const char *const volume_nbd_schemes[] = {"nbd://", "nbd+unix://", NULL};
 
@@ -22,6 +23,7 @@ int volume_nbd_check(const char *uri, bool is_one, struct why *ret_why)
     bool is_unix = strncmp(uri, "nbd+unix://", 11) == 0;
     const char *authority = strstr(uri, "://") + 3;
     const char *query = strchr(uri, '?');
+    struct text_endpoint endpoint;
     if (strlen(uri) >= VOLUME_URI_MAX) {
         why_say(ret_why, "it is longer than %d octets", VOLUME_URI_MAX - 1);
         return -EINVAL;
@@ -33,6 +35,11 @@ int volume_nbd_check(const char *uri, bool is_one, struct why *ret_why)
     }
     if (!is_unix && authority_end(uri) == authority) {
         why_say(ret_why, "it names no host");
+        return -EINVAL;
+    }
+    text_endpoint_split(authority, (size_t)(authority_end(uri) - authority), &endpoint);
+    if (endpoint.port != NULL && !text_port_exists(endpoint.port, endpoint.port_len)) {
+        why_say(ret_why, "there is no port %.*s", (int)endpoint.port_len, endpoint.port);
         return -EINVAL;
     }
     return 0;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "initiator/agent.h"
 #include "text/endpoint.h"
@@ -47,6 +48,9 @@ static int authority_take(const char *at, const char *end, struct weft_nvme_addr
     if (e.port != NULL &&
         (e.port_len == 0 || !take(e.port, e.port + e.port_len, ret->port, sizeof ret->port))) {
         return initiator_why(ret_why, -EINVAL, "it names no port behind the colon");
+    }
+    if (!text_port_exists(ret->port, strlen(ret->port))) {
+        return initiator_why(ret_why, -EINVAL, "there is no port %s", ret->port);
     }
     return 0;
 }

@@ -15,7 +15,6 @@
 
 #include "listen/passed.h"
 #include "text/endpoint.h"
-#include "text/quantity.h"
 
 enum { BACKLOG = 128 };
 
@@ -89,14 +88,6 @@ struct parts {
     bool has_port;
 };
 
-// The resolver takes numbers beyond 16 bits too, and drops what exceeds them.
-static bool port_exists(const char *port)
-{
-    uint64_t number;
-    bool is_number = *port != '\0' && strspn(port, "0123456789") == strlen(port);
-    return !is_number || text_number_parse(port, 0, UINT16_MAX, &number);
-}
-
 static enum text_endpoint_verdict parts_take(const char *text, struct parts *ret)
 {
     struct text_endpoint e;
@@ -119,7 +110,7 @@ static int resolve(const char *text, const struct parts *parts, struct addrinfo 
                    struct why *ret_why)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
-    if (!port_exists(parts->port)) {
+    if (!text_port_exists(parts->port, strlen(parts->port))) {
         return fail(ret_why, text, -EINVAL, "no such port");
     }
     int error = getaddrinfo(*parts->host != '\0' ? parts->host : NULL, parts->port, &hints, ret);

@@ -1,5 +1,6 @@
 #include "text/endpoint.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,18 @@ enum text_endpoint_verdict text_endpoint_split(const char *text, size_t len,
     ret->port = colon + 1;
     ret->port_len = (size_t)(end - ret->port);
     return TEXT_ENDPOINT_OK;
+}
+
+bool text_port_exists(const char *port, size_t len)
+{
+    uint32_t number = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (port[i] < '0' || port[i] > '9') {
+            return true; // a name
+        }
+        number = number > UINT16_MAX ? number : number * 10 + (uint32_t)(port[i] - '0');
+    }
+    return number <= UINT16_MAX;
 }
 
 size_t text_endpoint_format(const char *host, const char *port, char *ret, size_t capacity)

@@ -66,6 +66,8 @@ def wrong_command_lines_are_refused():
             (['discover', '--bogus', 'h'], 'no option --bogus'),
             (['ls', 'a', 'b'], 'one address, not 2'),
             (['ls', 'h:'], 'no port behind the colon'),
+            (['discover', '127.0.0.1:65536'], 'there is no port 65536'),
+            (['ls', 'nbd://127.0.0.1:99999'], 'there is no port 99999'),
             (['info', '2001:db8::1'], 'an IPv6 number stands in brackets'),
             (['info', 'h'], 'names no subsystem; `weft ls h` lists them'),
             (['info', 'nvme+rdma://h/n/0'], '0 is not the number of a namespace'),

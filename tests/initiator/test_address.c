@@ -68,6 +68,8 @@ static void wrong_ones_are_refused(void **state)
     expect_refusal("nvme+rdma://", "names no host");
     expect_refusal("nvme+fc://h/n", "it is not nvme+rdma://");
     expect_refusal("h:", "no port");
+    expect_refusal("h:65536", "there is no port 65536");
+    expect_refusal("nvme+tcp://[::1]:99999/nqn.x", "there is no port 99999");
     expect_refusal("2001:db8::1", "in brackets");
     expect_refusal("[::1", "in brackets");
     expect_refusal("[::1]x", "in brackets");

@@ -61,6 +61,20 @@ static void colons_without_brackets_are_told_apart(void **state)
     expect_verdict("::", TEXT_ENDPOINT_BARE_6);
 }
 
+static void a_number_beyond_16_bits_is_no_port(void **state)
+{
+    static const char *const beyond[] = {"65536", "99999", "0065536", "4294967376",
+                                         "18446744073709551696"};
+    static const char *const may_be[] = {"65535", "0", "", "0000000080", "http", "99999x"};
+    for (unsigned i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
+        assert_false(text_port_exists(beyond[i], strlen(beyond[i])));
+    }
+    for (unsigned i = 0; i < sizeof may_be / sizeof may_be[0]; i++) {
+        assert_true(text_port_exists(may_be[i], strlen(may_be[i])));
+    }
+    assert_true(text_port_exists("65536", 4)); // only the text counts
+}
+
 static void only_the_text_counts(void **state)
 {
     struct text_endpoint e;
@@ -89,6 +103,7 @@ int main(void)
         cmocka_unit_test(an_ipv6_number_stands_in_brackets),
         cmocka_unit_test(brackets_end_before_a_colon_or_the_end),
         cmocka_unit_test(colons_without_brackets_are_told_apart),
+        cmocka_unit_test(a_number_beyond_16_bits_is_no_port),
         cmocka_unit_test(only_the_text_counts),
         cmocka_unit_test(a_host_with_colons_is_put_into_brackets),
     };
