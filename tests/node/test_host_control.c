@@ -21,6 +21,7 @@
 #include "node/host/control.h"
 #include "node/host/status.h"
 #include "node/host/wish.h"
+#include "tests/node/done.h"
 
 enum { TEXT_LEN = 1 << 20, ASKERS = 16, WATCHES = 32, DISK = 7 };
 
@@ -28,7 +29,6 @@ static struct host *host;
 static struct host_config config;
 static struct host_control *control;
 static instant_ns now;
-static char done[1024];
 static struct loop_member *member;
 static struct resource rows[3], *const tape = &rows[0], *const disk = &rows[1],
                                        *const beyond = &rows[2];
@@ -46,15 +46,6 @@ struct loop_watch {
     void *ctx;
 };
 static struct loop_watch watches[WATCHES];
-
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
-{
-    size_t len = strlen(done);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(done + len, sizeof done - len, format, arguments);
-    va_end(arguments);
-}
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
@@ -271,12 +262,6 @@ static int tear_down(void **state)
     json_object_put(status);
     free(host);
     return 0;
-}
-
-static void expect(const char *words)
-{
-    assert_string_equal(done, words);
-    done[0] = '\0';
 }
 
 // Somebody comes: the test's end.

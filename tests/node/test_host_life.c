@@ -26,8 +26,9 @@
 #include "node/host/secrets.h"
 #include "node/host/web.h"
 #include "node/reservation/store.h"
+#include "tests/node/done.h"
 
-enum { LOG_MAX = 4096, NOW = 50, SECRET = 's' };
+enum { NOW = 50, SECRET = 's' };
 
 // Where a start can fail, in order.
 enum step {
@@ -50,7 +51,6 @@ enum step {
 
 static struct host_config config;
 static struct host *host;
-static char done[LOG_MAX]; // who was called, in a word each
 static enum step failing;
 static struct uma_parts uma_parts;
 static struct cta_parts cta_parts;
@@ -62,15 +62,6 @@ static instant_ns uma_at, cta_at, nvme_at;
 static bool is_settled, lingers, sleeps;
 static int rescan_error;
 static void (*within)(void); // what the loop does
-
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
-{
-    size_t len = strlen(done);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(done + len, sizeof done - len, format, arguments);
-    va_end(arguments);
-}
 
 static void *made(enum step step, const char *name)
 {
@@ -535,12 +526,6 @@ static int set_up(void **state)
     is_settled = sleeps = true;
     lingers = false;
     return 0;
-}
-
-static void expect(const char *words)
-{
-    assert_string_equal(done, words);
-    done[0] = '\0';
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -18,12 +18,12 @@
 #include "node/host/announcement.h"
 #include "node/host/notify.h"
 #include "node/host/web.h"
+#include "tests/node/done.h"
 
 enum { LOG_MAX = 8192, MIB = 1 << 20, TTS_COUNT = 2 };
 
 static struct host *host;
 static struct host_config config;
-static char done[LOG_MAX]; // what was said and asked, a line each
 static struct resource rows[3];
 static struct resource_table table = {.rows = rows};
 static int volume_error, unit_error, captive_error, port;
@@ -32,15 +32,6 @@ static int tts_error, tts_of_why;
 static unsigned unit_failures;
 static bool has_source, is_settled, has_started;
 static uint64_t memory_limit;
-
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
-{
-    size_t len = strlen(done);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(done + len, sizeof done - len, format, arguments);
-    va_end(arguments);
-}
 
 const struct resource_table *uma_resources(const struct uma *uma)
 {
@@ -228,12 +219,6 @@ static int tear_down(void **state)
     close(err);
     free(host);
     return 0;
-}
-
-static void expect(const char *lines)
-{
-    assert_string_equal(done, lines);
-    done[0] = '\0';
 }
 
 // What was said on standard error.

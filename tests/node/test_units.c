@@ -26,12 +26,12 @@
 #include "node/unit/channel.h"
 #include "node/unit/process.h"
 #include "node/unit/self.h"
+#include "tests/node/done.h"
 
-enum { LOG_MAX = 4096, NOW = 50, UNIT = 2, WATCH_MAX = 8, PATIENCE_MS = 20000, FD_MAX = 256 };
+enum { NOW = 50, UNIT = 2, WATCH_MAX = 8, PATIENCE_MS = 20000, FD_MAX = 256 };
 
 static struct host *host;
 static struct host_config config;
-static char done[LOG_MAX];
 static bool is_broken, is_quiet, should_ring, is_full, no_log, no_runner;
 static int spawn_error, status_of_child;
 static unsigned watch_calls, no_watch_at, buses_begun, logs_closed;
@@ -49,15 +49,6 @@ static bool has_runner;
 static int fds_of_child[UNIT_FD_END];
 static struct unit_message heard;
 static int heard_keepsake;
-
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
-{
-    size_t len = strlen(done);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(done + len, sizeof done - len, format, arguments);
-    va_end(arguments);
-}
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
@@ -336,12 +327,6 @@ static int tear_down(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); // nobody is left
     free(host);
     return 0;
-}
-
-static void expect(const char *words)
-{
-    assert_string_equal(done, words);
-    done[0] = '\0';
 }
 
 static struct host_unit *spawned(void)

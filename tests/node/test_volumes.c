@@ -17,12 +17,12 @@
 #include "node/host/secrets.h"
 #include "node/host/wish.h"
 #include "node/interface/volume.h"
+#include "tests/node/done.h"
 
-enum { LOG_MAX = 4096, VOLUME_MAX = 8, NOW = 77 };
+enum { VOLUME_MAX = 8, NOW = 77 };
 
 static struct host *host;
 static struct host_config config;
-static char done[LOG_MAX]; // what was asked and told, a line each
 
 /* ---- others ---------------------------------------------------------------------------------- */
 
@@ -34,15 +34,6 @@ static const char *still_there; // a volume that is going
 static struct source_host of_sources;
 static struct resource rows[3];
 static struct resource_table table = {.rows = rows};
-
-__attribute__((format(printf, 1, 2))) static void note(const char *format, ...)
-{
-    size_t len = strlen(done);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(done + len, sizeof done - len, format, arguments);
-    va_end(arguments);
-}
 
 int config_read(const char *path, struct host_config *ret, struct why *ret_why)
 {
@@ -262,13 +253,6 @@ static int tear_down(void **state)
     config_free(&host->coming);
     free(host);
     return 0;
-}
-
-// What was done since it was last asked.
-static void expect(const char *lines)
-{
-    assert_string_equal(done, lines);
-    done[0] = '\0';
 }
 
 static void start(void)
