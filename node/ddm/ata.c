@@ -67,7 +67,7 @@ static int identify(struct ata *ata, struct why *ret_why)
 static uint32_t transfer_limit(const struct ata *ata)
 {
     uint32_t block = ata->identity.block_size;
-    uint32_t transport = ata->transport->kind->transfer_max(ata->transport);
+    uint32_t transport = scsi_transport_transfer_max(ata->transport);
     uint64_t device = (uint64_t)ATA_TRANSFER_BLOCKS * block;
     uint32_t most = transport < device ? transport : (uint32_t)device;
     return most < block ? block : most - most % block;
@@ -77,7 +77,7 @@ static void ata_close(struct ddm *ddm)
 {
     struct ata *ata = (struct ata *)ddm;
     if (ata->transport != NULL) {
-        ata->transport->kind->close(ata->transport);
+        scsi_transport_close(ata->transport);
     }
     free(ata->zeroes);
     free(ata);
@@ -96,7 +96,7 @@ static int ata_open(const struct ddm_target *target, const struct ddm_host *host
         ata->works[i].ata = ata;
         list_push_tail(&ata->free, &ata->works[i].link);
     }
-    int error = scsi_transport_sg.open(target, host, &ata->transport, ret_why);
+    int error = scsi_transport_open(&scsi_transport_sg, target, host, &ata->transport, ret_why);
     if (error == 0) {
         error = identify(ata, ret_why);
     }
@@ -161,7 +161,7 @@ static void flush_begin(struct ata_work *work)
     job->direction = SCSI_NO_DATA;
     job->data_len = 0;
     ata_pass_through_emit(job->cdb, &registers, true);
-    work->ata->transport->kind->submit(work->ata->transport, job);
+    scsi_transport_submit(work->ata->transport, job);
 }
 
 // Where the device's registers are not told, what the layer between says counts.
@@ -266,20 +266,20 @@ static int ata_submit(struct ddm *ddm, struct ddm_command *command)
     data_fit(work, command);
     ata_pass_through_emit(work->job.cdb, &registers, work->job.direction == SCSI_TO_DEVICE);
     ata->under_way++;
-    ata->transport->kind->submit(ata->transport, &work->job);
+    scsi_transport_submit(ata->transport, &work->job);
     return 0;
 }
 
 static int ata_poll_fd(struct ddm *ddm)
 {
     struct ata *ata = (struct ata *)ddm;
-    return ata->transport->kind->poll_fd(ata->transport);
+    return scsi_transport_poll_fd(ata->transport);
 }
 
 static void ata_poll(struct ddm *ddm, instant_ns now)
 {
     struct ata *ata = (struct ata *)ddm;
-    ata->transport->kind->poll(ata->transport, now);
+    scsi_transport_poll(ata->transport, now);
 }
 
 static void ata_drain(struct ddm *ddm)

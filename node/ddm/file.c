@@ -481,7 +481,7 @@ static int file_submit(struct ddm *ddm, struct ddm_command *command)
         !work_continue(file, work, &error)) {
         work_end(file, work, error);
     } else {
-        file->kind->submit(file->engine, &work->job);
+        file->kind->queue(file->engine, &work->job);
     }
     return 0;
 }
@@ -493,7 +493,7 @@ static void reap(struct file *file)
         struct file_work *work = LIST_ENTRY(job, struct file_work, job);
         int error;
         if (work_continue(file, work, &error)) {
-            file->kind->submit(file->engine, job);
+            file->kind->queue(file->engine, job);
             has_more = true;
         } else {
             work_end(file, work, error);
@@ -517,7 +517,7 @@ static void file_flush_queue(struct ddm *ddm)
 static int file_poll_fd(struct ddm *ddm)
 {
     struct file *file = (struct file *)ddm;
-    return file->kind->poll_fd(file->engine);
+    return file->kind->ended_fd(file->engine);
 }
 
 static void file_poll(struct ddm *ddm, instant_ns now)

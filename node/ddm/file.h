@@ -25,10 +25,10 @@ struct file_engine_kind {
     // -errno where the system refuses it. `depth`: jobs at a time.
     int (*create)(int fd, unsigned depth, struct file_engine **ret);
     // There is room for it: the driver counts. It begins at the latest with start.
-    void (*submit)(struct file_engine *engine, struct file_job *job);
+    void (*queue)(struct file_engine *engine, struct file_job *job);
     void (*start)(struct file_engine *engine);
     // Readable when jobs have ended.
-    int (*poll_fd)(struct file_engine *engine);
+    int (*ended_fd)(struct file_engine *engine);
     // One that has ended, or NULL.
     struct file_job *(*reap)(struct file_engine *engine);
     // Blocks until one has ended; there is one.

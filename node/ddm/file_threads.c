@@ -126,7 +126,7 @@ static int threads_create(int fd, unsigned depth, struct file_engine **ret)
     return 0;
 }
 
-static void threads_submit(struct file_engine *engine, struct file_job *job)
+static void threads_queue(struct file_engine *engine, struct file_job *job)
 {
     pthread_mutex_lock(&engine->lock);
     list_push_tail(&engine->waiting, &job->link);
@@ -138,7 +138,7 @@ static void threads_begin(struct file_engine *engine)
 {
 }
 
-static int threads_poll_fd(struct file_engine *engine)
+static int threads_ended_fd(struct file_engine *engine)
 {
     return engine->event_fd;
 }
@@ -164,9 +164,9 @@ static void threads_wait(struct file_engine *engine)
 const struct file_engine_kind file_engine_threads = {
     .name = "threads",
     .create = threads_create,
-    .submit = threads_submit,
+    .queue = threads_queue,
     .start = threads_begin,
-    .poll_fd = threads_poll_fd,
+    .ended_fd = threads_ended_fd,
     .reap = threads_reap,
     .wait = threads_wait,
     .destroy = threads_destroy,

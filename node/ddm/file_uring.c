@@ -71,7 +71,7 @@ static void uring_start(struct file_engine *engine)
     }
 }
 
-static void uring_submit(struct file_engine *engine, struct file_job *job)
+static void uring_queue(struct file_engine *engine, struct file_job *job)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&engine->ring);
     while (sqe == NULL) {
@@ -98,7 +98,7 @@ static void uring_submit(struct file_engine *engine, struct file_job *job)
     engine->unsent++;
 }
 
-static int uring_poll_fd(struct file_engine *engine)
+static int uring_ended_fd(struct file_engine *engine)
 {
     return engine->ring.ring_fd;
 }
@@ -131,9 +131,9 @@ static void uring_destroy(struct file_engine *engine)
 const struct file_engine_kind file_engine_uring = {
     .name = "io_uring",
     .create = uring_create,
-    .submit = uring_submit,
+    .queue = uring_queue,
     .start = uring_start,
-    .poll_fd = uring_poll_fd,
+    .ended_fd = uring_ended_fd,
     .reap = uring_reap,
     .wait = uring_wait,
     .destroy = uring_destroy,

@@ -6,45 +6,42 @@
 
 int filter_probe(struct ddm *ddm, struct volume_profile *ret)
 {
-    return ddm->next->driver->probe(ddm->next, ret);
+    return ddm_probe(ddm->next, ret);
 }
 
 int filter_submit(struct ddm *ddm, struct ddm_command *command)
 {
-    return ddm->next->driver->submit(ddm->next, command);
+    return ddm_submit(ddm->next, command);
 }
 
 void filter_flush_queue(struct ddm *ddm)
 {
-    if (ddm->next->driver->flush_queue != NULL) {
-        ddm->next->driver->flush_queue(ddm->next);
-    }
+    ddm_flush_queue(ddm->next);
 }
 
 int filter_poll_fd(struct ddm *ddm)
 {
-    return ddm->next->driver->poll_fd(ddm->next);
+    return ddm_poll_fd(ddm->next);
 }
 
 instant_ns filter_next_deadline(struct ddm *ddm)
 {
-    const struct ddm_driver *next = ddm->next->driver;
-    return next->next_deadline != NULL ? next->next_deadline(ddm->next) : INSTANT_NEVER;
+    return ddm_next_deadline(ddm->next);
 }
 
 void filter_poll(struct ddm *ddm, instant_ns now)
 {
-    ddm->next->driver->poll(ddm->next, now);
+    ddm_poll(ddm->next, now);
 }
 
 void filter_drain(struct ddm *ddm)
 {
-    ddm->next->driver->drain(ddm->next);
+    ddm_drain(ddm->next);
 }
 
 void filter_close(struct ddm *ddm)
 {
-    ddm->next->driver->close(ddm->next);
+    ddm_free(ddm->next);
     free(ddm);
 }
 

@@ -115,7 +115,7 @@ static int chain_open(const struct uri *uri, const struct ddm_driver *const *cha
         int error = chain[i - 1]->open(&target, host, next, &ddm, ret_why);
         if (error != 0) {
             if (next != NULL) {
-                next->driver->close(next);
+                ddm_free(next);
             }
             return error;
         }

@@ -66,7 +66,7 @@ static uint32_t transfer_limit(const struct scsi *scsi)
     struct scsi_transport *transport = scsi->transport;
     uint64_t blocks = scsi->facts.limits.transfer_max;
     uint64_t device = blocks != 0 ? blocks * scsi->facts.capacity.block_size : SCSI_TRANSFER_USUAL;
-    uint64_t most = limit(scsi, device, transport->kind->transfer_max(transport), 0);
+    uint64_t most = limit(scsi, device, scsi_transport_transfer_max(transport), 0);
     return (uint32_t)(most < NODE_TRANSFER_MAX ? most : NODE_TRANSFER_MAX);
 }
 
@@ -83,7 +83,7 @@ static uint64_t range_limit(const struct scsi *scsi)
 void scsi_close(struct ddm *ddm)
 {
     struct scsi *scsi = (struct scsi *)ddm;
-    scsi->transport->kind->close(scsi->transport);
+    scsi_transport_close(scsi->transport);
     free(scsi->zeroes);
     free(scsi);
 }
@@ -93,7 +93,7 @@ int scsi_open(const struct ddm_driver *driver, struct scsi_transport *transport,
 {
     struct scsi *scsi = calloc(1, sizeof *scsi);
     if (scsi == NULL) {
-        transport->kind->close(transport);
+        scsi_transport_close(transport);
         return -ENOMEM;
     }
     scsi->ddm = (struct ddm){.driver = driver, .host = transport->host};
@@ -172,7 +172,7 @@ int scsi_probe(struct ddm *ddm, struct volume_profile *ret)
                  facts->inquiry.product, facts->name);
     } else {
         snprintf(ret->origin, sizeof ret->origin, "%s:%s", ddm->driver->name,
-                 scsi->transport->kind->address(scsi->transport));
+                 scsi_transport_address(scsi->transport));
     }
     return 0;
 }
@@ -254,7 +254,7 @@ static void on_job_end(void *ctx, struct scsi_job *job)
                         (uint32_t)(command->len / scsi->facts.capacity.block_size));
         job->direction = SCSI_NO_DATA;
         job->data_len = 0;
-        scsi->transport->kind->submit(scsi->transport, job);
+        scsi_transport_submit(scsi->transport, job);
         return;
     }
     job->residual = work->is_synchronizing ? work->residual : job->residual;
@@ -283,7 +283,7 @@ int scsi_submit(struct ddm *ddm, struct ddm_command *command)
     cdb_fit(scsi, &work->job);
     data_fit(scsi, &work->job, command);
     scsi->under_way++;
-    scsi->transport->kind->submit(scsi->transport, &work->job);
+    scsi_transport_submit(scsi->transport, &work->job);
     return 0;
 }
 
@@ -292,26 +292,26 @@ int scsi_submit(struct ddm *ddm, struct ddm_command *command)
 void scsi_flush_queue(struct ddm *ddm)
 {
     struct scsi_transport *transport = ((struct scsi *)ddm)->transport;
-    transport->kind->flush(transport);
+    scsi_transport_flush(transport);
 }
 
 int scsi_poll_fd(struct ddm *ddm)
 {
     struct scsi_transport *transport = ((struct scsi *)ddm)->transport;
-    return transport->kind->poll_fd(transport);
+    return scsi_transport_poll_fd(transport);
 }
 
 instant_ns scsi_next_deadline(struct ddm *ddm)
 {
     struct scsi_transport *transport = ((struct scsi *)ddm)->transport;
-    return transport->kind->next_deadline(transport);
+    return scsi_transport_next_deadline(transport);
 }
 
 void scsi_poll(struct ddm *ddm, instant_ns now)
 {
     struct scsi_transport *transport = ((struct scsi *)ddm)->transport;
-    transport->kind->poll(transport, now);
-    transport->kind->flush(transport); // second steps
+    scsi_transport_poll(transport, now);
+    scsi_transport_flush(transport); // second steps
 }
 
 void scsi_drain(struct ddm *ddm)
@@ -332,7 +332,7 @@ static int open_through(const struct scsi_transport_kind *kind, const struct ddm
                         struct ddm **ret, struct why *ret_why)
 {
     struct scsi_transport *transport = NULL;
-    int error = kind->open(target, host, &transport, ret_why);
+    int error = scsi_transport_open(kind, target, host, &transport, ret_why);
     return error != 0 ? error : scsi_open(driver, transport, ret, ret_why);
 }
 

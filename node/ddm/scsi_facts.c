@@ -86,7 +86,7 @@ static int ask_once(struct scsi_transport *transport, const uint8_t cdb[SCSI_CDB
                                       .ctx = question};
     memcpy(question->job.cdb, cdb, SCSI_CDB_LEN);
     list_init(&question->job.link);
-    transport->kind->submit(transport, &question->job);
+    scsi_transport_submit(transport, &question->job);
     const struct ddm_host *host = &transport->host;
     if (!scsi_transport_wait(transport, &question->has_ended,
                              instant_after(host->clock(host->ctx), ask_for_ns))) {

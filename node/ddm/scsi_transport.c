@@ -13,15 +13,14 @@ static int milliseconds_until(instant_ns at, instant_ns now)
 
 bool scsi_transport_wait(struct scsi_transport *transport, const bool *flag, instant_ns until_ns)
 {
-    const struct scsi_transport_kind *kind = transport->kind;
     const struct ddm_host *host = &transport->host;
-    kind->flush(transport);
+    scsi_transport_flush(transport);
     for (instant_ns now; !*flag && (now = host->clock(host->ctx)) < until_ns;) {
-        instant_ns wake_at = instant_min(kind->next_deadline(transport), until_ns);
-        struct pollfd pollfd = {.fd = kind->poll_fd(transport), .events = POLLIN};
+        instant_ns wake_at = instant_min(scsi_transport_next_deadline(transport), until_ns);
+        struct pollfd pollfd = {.fd = scsi_transport_poll_fd(transport), .events = POLLIN};
         poll(&pollfd, 1, milliseconds_until(wake_at, now));
-        kind->poll(transport, host->clock(host->ctx));
-        kind->flush(transport);
+        scsi_transport_poll(transport, host->clock(host->ctx));
+        scsi_transport_flush(transport);
     }
     return *flag;
 }

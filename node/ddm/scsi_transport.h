@@ -58,8 +58,56 @@ struct scsi_transport_kind {
     void (*close)(struct scsi_transport *transport);
 };
 
+static inline int scsi_transport_open(const struct scsi_transport_kind *kind,
+                                      const struct ddm_target *target, const struct ddm_host *host,
+                                      struct scsi_transport **ret, struct why *ret_why)
+{
+    return kind->open(target, host, ret, ret_why);
+}
+
 extern const struct scsi_transport_kind scsi_transport_iscsi, scsi_transport_iscsi_rdma,
     scsi_transport_sg;
+
+// What drivers ask of a transport.
+static inline uint32_t scsi_transport_transfer_max(struct scsi_transport *transport)
+{
+    return transport->kind->transfer_max(transport);
+}
+
+static inline const char *scsi_transport_address(struct scsi_transport *transport)
+{
+    return transport->kind->address(transport);
+}
+
+static inline void scsi_transport_submit(struct scsi_transport *transport, struct scsi_job *job)
+{
+    transport->kind->submit(transport, job);
+}
+
+static inline void scsi_transport_flush(struct scsi_transport *transport)
+{
+    transport->kind->flush(transport);
+}
+
+static inline int scsi_transport_poll_fd(struct scsi_transport *transport)
+{
+    return transport->kind->poll_fd(transport);
+}
+
+static inline instant_ns scsi_transport_next_deadline(struct scsi_transport *transport)
+{
+    return transport->kind->next_deadline(transport);
+}
+
+static inline void scsi_transport_poll(struct scsi_transport *transport, instant_ns now)
+{
+    transport->kind->poll(transport, now);
+}
+
+static inline void scsi_transport_close(struct scsi_transport *transport)
+{
+    transport->kind->close(transport);
+}
 
 // Polls until the flag is set by a job's end, or the instant has come. Returns the flag.
 bool scsi_transport_wait(struct scsi_transport *transport, const bool *flag, instant_ns until_ns);

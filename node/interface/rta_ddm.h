@@ -195,13 +195,51 @@ struct ddm_driver {
     void (*close)(struct ddm *ddm);
 };
 
+static inline int ddm_probe(struct ddm *ddm, struct volume_profile *ret)
+{
+    return ddm->driver->probe(ddm, ret);
+}
+
 static inline int ddm_submit(struct ddm *ddm, struct ddm_command *command)
 {
     return ddm->driver->submit(ddm, command);
 }
 
-static inline void ddm_close(struct ddm *ddm)
+static inline void ddm_flush_queue(struct ddm *ddm)
+{
+    if (ddm->driver->flush_queue != NULL) {
+        ddm->driver->flush_queue(ddm);
+    }
+}
+
+static inline int ddm_poll_fd(struct ddm *ddm)
+{
+    return ddm->driver->poll_fd(ddm);
+}
+
+static inline instant_ns ddm_next_deadline(struct ddm *ddm)
+{
+    return ddm->driver->next_deadline != NULL ? ddm->driver->next_deadline(ddm) : INSTANT_NEVER;
+}
+
+static inline void ddm_poll(struct ddm *ddm, instant_ns now)
+{
+    ddm->driver->poll(ddm, now);
+}
+
+static inline void ddm_drain(struct ddm *ddm)
 {
     ddm->driver->drain(ddm);
+}
+
+// Nothing is under way.
+static inline void ddm_free(struct ddm *ddm)
+{
     ddm->driver->close(ddm);
+}
+
+static inline void ddm_close(struct ddm *ddm)
+{
+    ddm_drain(ddm);
+    ddm_free(ddm);
 }

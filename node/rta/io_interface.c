@@ -98,8 +98,7 @@ struct io_volume *io_volume_find(struct io *io, uint32_t volume)
 
 void io_volume_remove(struct io *io, struct io_volume *volume)
 {
-    volume->ddm->driver->drain(volume->ddm);
-    volume->ddm->driver->close(volume->ddm);
+    ddm_close(volume->ddm);
     while (!list_is_empty(&volume->out)) { // commands whose answers never came
         list_push_tail(&io->free, list_pop_head(&volume->out));
     }
@@ -140,7 +139,7 @@ static bool issue(struct io *io, struct io_volume *v, struct store_transaction *
         ddm_command_finish(&c->command, completion, 0);
         return true;
     }
-    int error = v->ddm->driver->submit(v->ddm, &c->command);
+    int error = ddm_submit(v->ddm, &c->command);
     if (error == -EAGAIN) {
         v->is_full = true;
         v->out_count--;
@@ -218,8 +217,8 @@ void io_settle(struct io *io, instant_ns now)
         io_settle_ended(io, now);
         for (struct io_volume *v = NULL; (v = io_volume_next(io, v)) != NULL;) {
             issue_ready(io, v, now);
-            if (v->has_queued && v->ddm->driver->flush_queue != NULL) {
-                v->ddm->driver->flush_queue(v->ddm);
+            if (v->has_queued) {
+                ddm_flush_queue(v->ddm);
             }
             v->has_queued = false;
         }
@@ -252,8 +251,7 @@ static struct io_command *oldest_out(struct io_volume *v)
 static instant_ns volume_deadline(struct io_volume *v)
 {
     const struct ddm_driver *driver = v->ddm->driver;
-    instant_ns at = driver->next_deadline != NULL ? driver->next_deadline(v->ddm) : INSTANT_NEVER;
-    at = instant_min(at, deadlines_next(&v->retry));
+    instant_ns at = instant_min(ddm_next_deadline(v->ddm), deadlines_next(&v->retry));
     struct io_command *oldest = driver->may_lose ? oldest_out(v) : NULL;
     if (oldest != NULL) {
         at = instant_min(at, instant_after(oldest->command.submitted_at_ns, answer_within_ns));
@@ -296,8 +294,8 @@ void io_on_deadline(struct io *io, instant_ns now)
 {
     for (struct io_volume *v = NULL; (v = io_volume_next(io, v)) != NULL;) {
         const struct ddm_driver *driver = v->ddm->driver;
-        if (driver->next_deadline != NULL && driver->next_deadline(v->ddm) <= now) {
-            driver->poll(v->ddm, now);
+        if (ddm_next_deadline(v->ddm) <= now) {
+            ddm_poll(v->ddm, now);
         }
         retry_due(v, now);
         if (driver->may_lose) {

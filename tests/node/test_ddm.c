@@ -322,13 +322,13 @@ static void a_ring_takes_no_more_than_files_need(void **state)
         print_message("SKIP: io_uring is refused here (%s)\n", strerror(-error));
         skip();
     }
-    int ring_fd = file_engine_uring.poll_fd(engine), event_fd = eventfd(0, EFD_CLOEXEC);
+    int ring_fd = file_engine_uring.ended_fd(engine), event_fd = eventfd(0, EFD_CLOEXEC);
     // What may be asked for was settled for good, and the asking for more is not among it.
     assert_int_equal(syscall(SYS_io_uring_register, ring_fd, IORING_REGISTER_EVENTFD, &event_fd, 1),
                      -1);
     assert_int_equal(errno, EACCES);
     struct file_job job = {.call = FILE_READ, .data = desk->pool, .len = BLOCK};
-    file_engine_uring.submit(engine, &job);
+    file_engine_uring.queue(engine, &job);
     file_engine_uring.start(engine);
     file_engine_uring.wait(engine);
     assert_ptr_equal(file_engine_uring.reap(engine), &job);

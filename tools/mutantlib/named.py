@@ -442,7 +442,7 @@ NODE = [
      'node/serve', 'a_captive_command_has_the_last_word'),
     ('services', 'node/host/host.c', 'int error = host_ttss_create(host);', 'int error = 0;',
      'node/serve', 'a_captive_command_has_the_last_word'),
-    ('layers', 'node/ddm/filter.c', 'return ddm->next->driver->submit(ddm->next, command);',
+    ('layers', 'node/ddm/filter.c', 'return ddm_submit(ddm->next, command);',
      'ddm_command_finish(command, NODE_OK, 0);\n    return 0;',
      'node/filter', 'whatever_it_is_asked_the_next_is_asked_once'),
     ('scsi-driver', 'node/ddm/scsi.c', '        job->data = command->data;\n',
