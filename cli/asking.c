@@ -84,6 +84,11 @@ int asking_collect(const struct question *q, struct json_object *array, const pi
     return result;
 }
 
+void asking_say_nobody(void)
+{
+    puts("No program uses weft's device now. Start one with: weft run PROGRAM");
+}
+
 /* ---- words of the command line --------------------------------------------------------------- */
 
 int asking_pids(const char *command, char **words, size_t count, pid_t *ret_pids)

@@ -23,6 +23,9 @@ int asking_collect(const struct question *question, struct json_object *array, c
 int asking_add(const struct question *question, struct json_object *array,
                const struct process *processes, size_t count);
 
+// Says, where nobody was named, that there is nobody.
+void asking_say_nobody(void);
+
 // 0 and a process id per word, or EXIT_USAGE after saying which word is none.
 int asking_pids(const char *command, char **words, size_t count, pid_t *ret_pids);
 // The same into memory for as many, which the caller frees; or EXIT_FAILED after saying that there

@@ -178,13 +178,16 @@ static void connections_print(struct json_object *answer)
     }
 }
 
-static void array_print(struct json_object *array, bool is_json)
+static void array_print(struct json_object *array, bool is_json, bool has_named_pids)
 {
     if (is_json) {
         puts(json_object_to_json_string_ext(array, JSON_C_TO_STRING_PRETTY |
                                                        JSON_C_TO_STRING_SPACED |
                                                        JSON_C_TO_STRING_NOSLASHESCAPE));
         return;
+    }
+    if (json_object_array_length(array) == 0 && !has_named_pids) {
+        asking_say_nobody();
     }
     for (size_t i = 0; i < json_object_array_length(array); i++) {
         device_print(json_object_array_get_idx(array, i));
@@ -201,7 +204,7 @@ static int ask(const struct wishes *wishes, const pid_t *pids, size_t pid_count)
         return EXIT_FAILED;
     }
     int result = asking_collect(&question, array, pids, pid_count);
-    array_print(array, wishes->is_json);
+    array_print(array, wishes->is_json, pid_count > 0);
     json_object_put(array);
     return result;
 }

@@ -63,7 +63,7 @@ static void array_print(struct json_object *array, const struct wishes *wishes, 
     }
     size_t count = json_object_array_length(array);
     if (count == 0 && !has_named_pids) {
-        puts("No program uses weft's device now. Start one with: weft run PROGRAM");
+        asking_say_nobody();
     }
     for (size_t i = 0; i < count; i++) {
         if (i > 0) {

@@ -382,7 +382,9 @@ static int node_choose(pid_t pid, struct process *ret)
         return result;
     }
     if (count != 1) {
-        say_error("no node", "weft rescan", "give its process id: weft status lists them",
+        say_error("no node", "weft rescan",
+                  count == 0 ? "start one: weft serve FILE"
+                             : "give its process id: weft status lists them",
                   "%zu nodes of yours run now", count);
         free(nodes);
         return EXIT_FAILED;

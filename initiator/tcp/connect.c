@@ -17,9 +17,17 @@
 #include "initiator/tcp/stream.h"
 #include "node/nvme/tcp_wire.h"
 
+// What it did; or what the system says of the address.
 static int say(struct why *ret_why, int error, const char *host, const char *port, const char *what)
 {
     why_say(ret_why, "%s:%s %s", host, port, what);
+    return error;
+}
+
+static int say_of_system(struct why *ret_why, int error, const char *host, const char *port,
+                         const char *what)
+{
+    why_say(ret_why, "%s:%s: %s", host, port, what);
     return error;
 }
 
@@ -115,14 +123,14 @@ static int reach(struct pdu_stream *s, const char *host, const char *port, insta
     struct addrinfo *found;
     int error = getaddrinfo(host, port, &hints, &found);
     if (error != 0) {
-        return say(ret_why, -EADDRNOTAVAIL, host, port, gai_strerror(error));
+        return say_of_system(ret_why, -EADDRNOTAVAIL, host, port, gai_strerror(error));
     }
     error = -EHOSTUNREACH;
     for (const struct addrinfo *i = found; i != NULL && error != 0; i = i->ai_next) {
         error = socket_open(i, until, &s->fd);
     }
     freeaddrinfo(found);
-    return error == 0 ? 0 : say(ret_why, error, host, port, strerror(-error));
+    return error == 0 ? 0 : say_of_system(ret_why, error, host, port, strerror(-error));
 }
 
 /* ---- ICReq and ICResp ------------------------------------------------------------------------ */

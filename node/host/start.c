@@ -39,6 +39,11 @@ static const char *remedy_of_volume(int error)
         return "end it with / to serve the files in it";
     case EBUSY:
         return "end the other process, or be a client of it: see `weft status`";
+    case ECONNREFUSED:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ETIMEDOUT:
+        return "see whether the target runs there, on this port, and can be reached from here";
     case EMFILE:
     case ENFILE:
     case EAGAIN:

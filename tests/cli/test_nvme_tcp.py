@@ -105,7 +105,7 @@ def attach_makes_it_a_disk_for_programs_of_nbd():
 def a_subsystem_that_is_not_there_is_named():
     with node() as ours:
         expect_error(weft('info', ours.uri.replace('uuid', 'other')), 1, 'has no subsystem')
-    expect_error(weft('ls', 'nvme+tcp://127.0.0.1:1'), 1, 'Connection refused')
+    expect_error(weft('ls', 'nvme+tcp://127.0.0.1:1'), 1, '127.0.0.1:1: Connection refused')
 
 
 # --- digests --------------------------------------------------------------------------------------

@@ -112,11 +112,12 @@ def no_process_is_said_plainly():
     if not shutil.which('unshare') or subprocess.run([*alone, 'true'],
                                                      capture_output=True).returncode:
         raise Skip('no network namespace of its own to be had')
-    table = subprocess.run([*alone, WEFT, 'stat'], text=True, capture_output=True)
-    expect(table, 0, "No program uses weft's device now. Start one with: weft run PROGRAM\n")
-    as_json = subprocess.run([*alone, WEFT, 'stat', '-j'], text=True, capture_output=True)
-    expect(as_json, 0, None)
-    assert json.loads(as_json.stdout) == []
+    for command in ('stat', 'reads'):
+        table = subprocess.run([*alone, WEFT, command], text=True, capture_output=True)
+        expect(table, 0, "No program uses weft's device now. Start one with: weft run PROGRAM\n")
+        as_json = subprocess.run([*alone, WEFT, command, '-j'], text=True, capture_output=True)
+        expect(as_json, 0, None)
+        assert json.loads(as_json.stdout) == []
 
 
 # --- what it does not believe ---------------------------------------------------------------------

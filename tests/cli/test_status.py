@@ -178,9 +178,10 @@ def a_refusal_ends_it():
 
 @case
 def which_node_must_be_plain():
-    for pids, said in (((), '0 nodes of yours'), ((40, 50), '2 nodes of yours')):
+    for pids, *said in (((), '0 nodes of yours', 'start one: weft serve'),
+                        ((40, 50), '2 nodes of yours', 'give its process id')):
         with nodes({'ok': True}, *pids) as (requests, env):
-            expect_error(weft('rescan', env=env), 1, 'no node: weft rescan', said)
+            expect_error(weft('rescan', env=env), 1, 'no node: weft rescan', *said)
         assert requests == [], requests
 
 

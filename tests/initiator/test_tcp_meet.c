@@ -198,7 +198,7 @@ static void where_nobody_listens_and_what_is_no_host_is_said(void **state)
     assert_int_equal(
         pdu_stream_connect(&stream, "127.0.0.1", target.port, false, false, LONG_MS, &why),
         -ECONNREFUSED);
-    snprintf(text, sizeof text, "127.0.0.1:%s %s", target.port, strerror(ECONNREFUSED));
+    snprintf(text, sizeof text, "127.0.0.1:%s: %s", target.port, strerror(ECONNREFUSED));
     assert_string_equal(why.text, text);
     assert_int_equal(
         pdu_stream_connect(&stream, "127.0.0.1", "no port", false, false, LONG_MS, &why),

@@ -351,6 +351,8 @@ static void a_captive_begins_when_volumes_are_there(void **state)
 
 static void a_volume_that_was_named_and_fails_is_the_end(void **state)
 {
+    static const char far[] =
+        "see whether the target runs there, on this port, and can be reached from here";
     static const struct {
         int error;
         const char *remedy;
@@ -362,6 +364,10 @@ static void a_volume_that_was_named_and_fails_is_the_end(void **state)
         {-EROFS, "serve it with -r if it may only be read, or have it opened to this user"},
         {-EISDIR, "end it with / to serve the files in it"},
         {-EBUSY, "end the other process, or be a client of it: see `weft status`"},
+        {-ECONNREFUSED, far},
+        {-EHOSTUNREACH, far},
+        {-ENETUNREACH, far},
+        {-ETIMEDOUT, far},
         {-EMFILE, "more descriptors"},
         {-ENFILE, "more memory"},
         {-EAGAIN, "more memory"},
