@@ -297,7 +297,7 @@ static void on_ack(struct iwarp_side *s, uint32_t ack)
         snprintf(detail, sizeof detail,
                  "%" PRIu64 " octets that the peer acknowledges, but that were not captured",
                  first.left - d->next);
-        story_hole_deny(story, first.span, s->number, detail);
+        story_hole_deny(story, first.span, detail);
         s->flags = 0;
         direction_skip(d);
         resume(s, first.early > 0);
@@ -336,6 +336,9 @@ static void on_payload(struct iwarp_side *s, const struct frame *f)
     uint32_t event = before < story->event_count ? before : STORY_NONE;
     if (n.opened_len > 0 && n.arrival == DIRECTION_BEYOND) {
         hole_open(s, &n, event);
+    }
+    if (n.arrival == DIRECTION_BEYOND) {
+        story_hole_before(story, s->direction.range[n.range].span, event);
     }
     holes_close(s, &n, event);
     if (s->direction.range_count == 0) {

@@ -42,6 +42,7 @@ static void hole_open(struct roce_connection *c, unsigned side, uint32_t begin, 
             .is_there = true,
             .count = count,
             .span = story_span_begin(c->story, STORY_HOLE, 1 - side, story_last(c->story))};
+        story_hole_before(c->story, h->span, story_last(c->story));
         struct story_span *span = story_span_at(c->story, h->span);
         if (span != NULL) {
             snprintf(span->label, sizeof span->label, "hole");
@@ -92,7 +93,7 @@ static void on_ack(struct roce_connection *c, unsigned side, uint32_t psn)
                  "%" PRIu32 " packets before PSN %" PRIu32
                  " that the peer acknowledges, but that were not captured",
                  h->count, h->end);
-        story_hole_deny(c->story, h->span, 1 - side, detail);
+        story_hole_deny(c->story, h->span, detail);
         h->is_there = false;
     }
 }

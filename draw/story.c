@@ -118,7 +118,8 @@ struct story_event *story_add(struct story *s, enum story_kind kind, unsigned si
                               .at = s->at,
                               .kind = (uint8_t)kind,
                               .side = (uint8_t)side,
-                              .connection = s->connection};
+                              .connection = s->connection,
+                              .hole = STORY_NONE};
     return e;
 }
 
@@ -161,7 +162,14 @@ struct story_span *story_span_at(struct story *s, uint32_t span)
     return span == STORY_NONE ? NULL : &s->span[span];
 }
 
-void story_hole_deny(struct story *s, uint32_t span, unsigned side, const char *detail)
+void story_hole_before(struct story *s, uint32_t span, uint32_t first)
+{
+    for (uint32_t i = first; i < s->event_count; i++) {
+        s->event[i].hole = span;
+    }
+}
+
+void story_hole_deny(struct story *s, uint32_t span, const char *detail)
 {
     struct story_span *it = story_span_at(s, span);
     if (it == NULL) {
@@ -171,7 +179,7 @@ void story_hole_deny(struct story *s, uint32_t span, unsigned side, const char *
     snprintf(it->label, sizeof it->label, "not captured");
     snprintf(it->detail, sizeof it->detail, "%s", detail);
     for (uint32_t i = it->begin; i < s->event_count; i++) {
-        if (s->event[i].side == side && s->event[i].connection == it->connection) {
+        if (s->event[i].hole == span) {
             s->event[i].flags &= (uint8_t)~STORY_EARLY;
         }
     }

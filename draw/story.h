@@ -57,6 +57,7 @@ struct story_event {
     uint8_t flags;
     uint8_t fpdus;    // 1: it is an FPDU or packet of RDMA; 0: what else there is
     uint32_t message; // those of one message have the same number; 0: none
+    uint32_t hole;    // STORY_EARLY: the span of the hole that it lies right behind
     uint32_t len;     // octets of payload
     char label[STORY_LABEL_MAX];
     char detail[STORY_DETAIL_MAX];
@@ -131,9 +132,11 @@ uint32_t story_next(const struct story *s);
 uint32_t story_span_begin(struct story *s, enum story_span_kind kind, unsigned side,
                           uint32_t event);
 void story_span_end(struct story *s, uint32_t span, uint32_t event);
+// The events from `first` on, which may be STORY_NONE, lie right behind the span, a hole.
+void story_hole_before(struct story *s, uint32_t span, uint32_t first);
 // The span, a hole, was none: what came in it was not captured, but did come, as `detail` says. It
-// ends with the last event, and nothing that `side` sent meanwhile was early.
-void story_hole_deny(struct story *s, uint32_t span, unsigned side, const char *detail);
+// ends with the last event, and nothing right behind it was early.
+void story_hole_deny(struct story *s, uint32_t span, const char *detail);
 // NULL for STORY_NONE.
 struct story_span *story_span_at(struct story *s, uint32_t span);
 

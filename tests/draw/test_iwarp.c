@@ -427,6 +427,9 @@ static void holes_behind_what_is_acknowledged_stay(void **state)
     assert_string_equal(hole(0)->label, "not captured");
     assert_string_equal(hole(1)->label, "not captured");
     assert_string_equal(hole(2)->label, "hole");
+    assert_int_equal(story.event[6].flags, 0);
+    assert_int_equal(story.event[7].flags, 0);
+    assert_int_equal(story.event[8].flags, STORY_EARLY);
     assert_string_equal(come(0, 4, 1), "Send · 15 late");
     assert_string_equal(hole(2)->label, "hole, 1 early");
 }

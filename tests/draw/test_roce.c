@@ -323,6 +323,7 @@ static void what_the_peer_acknowledges_was_not_captured(void **state)
         story.span[0].detail,
         "2 packets before PSN 4 that the peer acknowledges, but that were not captured");
     assert_int_equal(story.event[1].flags, 0);
+    assert_int_equal(story.event[2].flags, STORY_EARLY); // behind the other hole
     assert_string_equal(story.span[1].label, "hole");
     assert_int_equal(flags_at(3), STORY_AGAIN);
 }
