@@ -57,10 +57,18 @@ static void message_tell(struct ulpdu_message *m, struct story *s, unsigned side
     }
 }
 
-static void message_end(struct ulpdu_message *m, struct story *s, unsigned side)
+// What began beyond a hole is next.
+static void message_end(struct ulpdu_message m[2], struct story *s, unsigned side)
 {
-    message_tell(m, s, side);
-    m->number = 0;
+    message_tell(&m[0], s, side);
+    m[0] = m[1];
+    m[1].number = 0;
+}
+
+static bool is_of(const struct ulpdu_message *m, const struct segment *g, bool is_early)
+{
+    return m->number != 0 && !(m->is_last_early && is_early) &&
+           (g->ddp.tagged || g->ddp.msn == m->msn);
 }
 
 // Counts the segment into its message. One that came early may be the last before others have come;
@@ -68,11 +76,14 @@ static void message_end(struct ulpdu_message *m, struct story *s, unsigned side)
 static void message_count(struct ulpdu_teller *t, unsigned side, const struct segment *g,
                           unsigned flags, struct story_event *e)
 {
-    struct ulpdu_message *m = &t->message[side][message_class(g)];
+    struct ulpdu_message *under_way = t->message[side][message_class(g)];
     bool is_early = (flags & STORY_EARLY) != 0;
-    if (m->number == 0 || (m->is_last_early && is_early)) {
+    bool is_next = is_early && under_way->number != 0 && !is_of(under_way, g, is_early);
+    struct ulpdu_message *m = is_next ? under_way + 1 : under_way;
+    if (!is_of(m, g, is_early)) {
         *m = (struct ulpdu_message){.number = ++t->story->message_count,
-                                    .first_event = story_last(t->story)};
+                                    .first_event = story_last(t->story),
+                                    .msn = g->ddp.msn};
     }
     m->fpdus++;
     m->len += g->payload.len;
@@ -82,15 +93,15 @@ static void message_count(struct ulpdu_teller *t, unsigned side, const struct se
     if (g->ddp.last && is_early) {
         m->is_last_early = true;
     } else if (g->ddp.last) {
-        message_end(m, t->story, side);
+        message_end(under_way, t->story, side);
     }
 }
 
 void ulpdu_settle(struct ulpdu_teller *t, unsigned side)
 {
     for (unsigned i = 0; i < ULPDU_MESSAGES; i++) {
-        struct ulpdu_message *m = &t->message[side][i];
-        if (m->number != 0 && m->is_last_early) {
+        struct ulpdu_message *m = t->message[side][i];
+        while (m->number != 0 && m->is_last_early) {
             message_end(m, t->story, side);
         }
     }

@@ -10,12 +10,14 @@
 #include "draw/lives.h"
 #include "draw/story.h"
 
-// A message under way: by direction, for each queue and for tagged messages of either opcode.
+// Messages under way: by direction, for each queue and for tagged messages of either opcode, the
+// one that is next to end and one that began beyond a hole before that.
 enum { ULPDU_MESSAGES = 8 };
 
 struct ulpdu_message {
     uint32_t number; // 0: none is under way
     uint32_t first_event;
+    uint32_t msn; // of an untagged one
     uint32_t fpdus;
     uint64_t len;
     bool is_last_early; // its last segment is here, beyond a hole
@@ -25,7 +27,7 @@ struct ulpdu_teller {
     struct story *story;
     struct lives lives;
     uint8_t oneshot; // EXTENSION_ONESHOT_ bits agreed
-    struct ulpdu_message message[2][ULPDU_MESSAGES];
+    struct ulpdu_message message[2][ULPDU_MESSAGES][2];
 };
 
 // Adds the event of a ULPDU that `side` sent. `flags`: enum story_flags.

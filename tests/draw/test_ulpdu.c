@@ -74,6 +74,12 @@ static void tell_send(unsigned side, enum rdmap_opcode opcode, bool last, size_t
     tell(side, &c, flags);
 }
 
+static void tell_part(uint32_t msn, bool last, size_t len, unsigned flags)
+{
+    struct craft c = craft_untagged(RDMAP_SEND, msn, 0, last, NULL, len);
+    tell(0, &c, flags);
+}
+
 static void tell_tagged(unsigned side, enum rdmap_opcode opcode, bool last, uint64_t to, size_t len)
 {
     struct craft c = craft_tagged(opcode, STAG, to, last, NULL, len);
@@ -253,13 +259,38 @@ static void an_early_last_segment_does_not_end_a_message(void **state)
     assert_int_equal(story.span_count, 0);
     ulpdu_settle(&teller, 1);
     ulpdu_settle(&teller, 0);
-    expect_messages("1 1 2 2");
+    expect_messages("1 1 2 1");
     assert_int_equal(story.span_count, 1);
-    assert_string_equal(story.span[0].detail, "One message: 2 FPDUs, 18 octets");
+    assert_string_equal(story.span[0].detail, "One message: 3 FPDUs, 33 octets");
     tell_send(0, RDMAP_SEND, true, 1, 0);
     ulpdu_settle(&teller, 0);
-    expect_messages("1 1 2 2 3");
+    expect_messages("1 1 2 1 3");
     assert_int_equal(story.span_count, 1);
+}
+
+// By their MSN: also before the last segment of the message under way has come, early or not.
+static void early_segments_are_of_the_message_whose_msn_they_have(void **state)
+{
+    tell_part(1, false, 10, 0);
+    tell_part(2, true, 7, STORY_EARLY);
+    tell_part(1, true, 11, STORY_LATE);
+    ulpdu_settle(&teller, 0);
+    expect_messages("1 2 1");
+    tell_part(3, false, 20, 0);
+    tell_part(4, false, 30, STORY_EARLY);
+    tell_part(3, true, 21, STORY_LATE);
+    tell_part(4, false, 31, 0);
+    tell_part(5, true, 1, STORY_EARLY);
+    tell_part(4, true, 32, STORY_LATE);
+    ulpdu_settle(&teller, 0);
+    expect_messages("1 2 1 3 4 3 4 5 4");
+    assert_int_equal(story.span_count, 3);
+    assert_string_equal(story.span[0].detail, "One message: 2 FPDUs, 21 octets");
+    assert_string_equal(story.span[1].detail, "One message: 2 FPDUs, 41 octets");
+    assert_string_equal(story.span[2].detail, "One message: 3 FPDUs, 93 octets");
+    tell_part(6, false, 1, 0);
+    tell_part(7, true, 1, 0); // what was between was not captured
+    expect_messages("1 2 1 3 4 3 4 5 4 6 7");
 }
 
 // What is left out is counted into its message all the same.
@@ -328,6 +359,7 @@ int main(void)
         CASE(each_opcode_has_its_words),
         CASE(segments_of_one_message_have_its_number),
         CASE(an_early_last_segment_does_not_end_a_message),
+        CASE(early_segments_are_of_the_message_whose_msn_they_have),
         CASE(events_that_are_left_out_are_of_their_message),
         CASE(what_no_opcode_is_of_is_trouble),
     };
