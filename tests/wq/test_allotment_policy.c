@@ -272,6 +272,93 @@ static void company_that_comes_and_goes_does_not_make_it_swing(void **state)
     assert_in_range(changes, 1, 8);
 }
 
+// So many samples without the reason until it no longer counts.
+static unsigned calm_after(struct allotment_policy *p, uint32_t waiting_count, uint64_t pipe_len)
+{
+    enum allotment_event why;
+    unsigned samples = 0;
+    sample(p, waiting_count, pipe_len, &why);
+    sample(p, waiting_count, pipe_len, &why);
+    assert_int_not_equal(p->len, BASE);
+    while (p->len != BASE) {
+        sample(p, 0, 0, &why);
+        assert_true(++samples <= ALLOTMENT_CALM_MOST_COUNT);
+    }
+    return samples;
+}
+
+// Each time it has to last twice as long, up to a most, until nothing has come for long.
+static void calm_lasts_longer_each_time(void **state)
+{
+    enum allotment_event why;
+    for (unsigned is_pipe = 0; is_pipe < 2; is_pipe++) {
+        const uint32_t waiting_count = is_pipe ? 0 : 16;
+        const uint64_t pipe_len = is_pipe ? 3 * BASE : 0;
+        for (unsigned is_quiet = 0; is_quiet < 2; is_quiet++) {
+            struct allotment_policy p = policy(BASE);
+            unsigned wanted = ALLOTMENT_CALM_COUNT;
+            for (unsigned round = 0; round < 8; round++) {
+                assert_int_equal(calm_after(&p, waiting_count, pipe_len), wanted);
+                wanted =
+                    2 * wanted < ALLOTMENT_CALM_MOST_COUNT ? 2 * wanted : ALLOTMENT_CALM_MOST_COUNT;
+            }
+            // The first sample of a pipe that is longer says little, and is a quiet one.
+            for (unsigned i = 0; i < ALLOTMENT_QUIET_COUNT - 1 - is_pipe + is_quiet; i++) {
+                sample(&p, 0, 0, &why);
+            }
+            assert_int_equal(calm_after(&p, waiting_count, pipe_len),
+                             is_quiet ? ALLOTMENT_CALM_COUNT : ALLOTMENT_CALM_MOST_COUNT);
+        }
+    }
+}
+
+// Of four contexts, whose readers wait; and in powers of two what is on the way at a time.
+static void it_is_bent_and_raised_in_steps(void **state)
+{
+    static const struct {
+        uint32_t waiting_count;
+        uint64_t pipe_len;
+        uint32_t len;
+    } rows[] = {
+        {0, 0, BASE},
+        {15, 0, BASE},
+        {16, 0, BASE / 2},
+        {63, 0, BASE / 2},
+        {64, 0, BASE / 4},
+        {1000, 0, BASE / 4},
+        {0, BASE, BASE},
+        {0, BASE + 1, 2 * BASE},
+        {0, 2 * BASE, 2 * BASE},
+        {0, 2 * BASE + 1, 4 * BASE},
+        {16, 4 * BASE, BASE / 2},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct allotment_policy p = policy(BASE);
+        enum allotment_event why;
+        sample(&p, rows[i].waiting_count, rows[i].pipe_len, &why);
+        sample(&p, rows[i].waiting_count, rows[i].pipe_len, &why);
+        assert_int_equal(p.len, rows[i].len);
+        assert_int_equal(allotment_policy_is_at_rest(&p),
+                         rows[i].waiting_count < 16 && rows[i].pipe_len <= BASE);
+        assert_int_equal(allotment_policy_may_follow(&p), rows[i].waiting_count < 16);
+        assert_int_equal(p.changes[ALLOTMENT_WAITING], rows[i].len < BASE);
+        assert_int_equal(p.changes[ALLOTMENT_PIPE], rows[i].len > BASE);
+    }
+}
+
+static void company_ends_the_allotment_of_one(void **state)
+{
+    enum allotment_event why;
+    struct allotment_policy p = policy_of_one();
+    sample_readers(&p, 2, 3 * BASE, &why);
+    assert_false(allotment_policy_is_of_one(&p));
+    assert_int_equal(p.changes[ALLOTMENT_ALONE], 2);
+    p = policy_of_one();
+    sample(&p, 0, 8 * (uint64_t)BASE, &why); // the larger of both
+    assert_true(sample(&p, 0, 8 * (uint64_t)BASE, &why));
+    assert_int_equal(p.len, 8 * BASE);
+}
+
 static void a_command_taken_back_leaves_the_setting_to_the_pipe(void **state)
 {
     struct allotment_policy p;
@@ -298,6 +385,9 @@ int main(void)
         cmocka_unit_test(after_a_quiet_time_calm_is_short_again),
         cmocka_unit_test(a_long_pipe_raises_it),
         cmocka_unit_test(short_memory_counts_more_than_a_long_pipe),
+        cmocka_unit_test(calm_lasts_longer_each_time),
+        cmocka_unit_test(it_is_bent_and_raised_in_steps),
+        cmocka_unit_test(company_ends_the_allotment_of_one),
         cmocka_unit_test(a_command_taken_back_leaves_the_setting_to_the_pipe),
         cmocka_unit_test(one_that_reads_alone_raises_it),
         cmocka_unit_test(another_reader_lowers_it_at_once),
