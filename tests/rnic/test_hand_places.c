@@ -27,6 +27,7 @@ static void octets_go_to_the_port_once_the_stream_is_up(void **state)
 {
     struct hand_stream *s = establish_plain();
     hand_run();
+    assert_true(ep_place_is_possible(hand.device.rnic));
     assert_null(s->place.place); // until it is read
     end_post_recv(&hand.end, 1, 0, 1000);
     hand_send(s, 1, 0x11, 700);
@@ -45,6 +46,7 @@ static void a_link_without_places_is_asked_for_none(void **state)
     end_post_recv(&hand.end, 1, 0, 1000);
     hand_send(s, 1, 0x11, 700);
     hand_run();
+    assert_false(ep_place_is_possible(hand.device.rnic));
     assert_null(s->place.place);
     assert_false(hand.end.ep->in.is_placing);
     hand_expect_received(1, 0, 0x11, 700);
@@ -105,6 +107,47 @@ static void sends_come_in_whatever_pieces(void **state)
     }
 }
 
+static void put(struct journal *journal, const struct journal_record *record)
+{
+}
+
+static void holes_are_told_of_to_who_asked(void **state)
+{
+    struct journal journal = {.put = put};
+    const struct rnic_config config = hand_config();
+    hand_open_anew(&config, LINK_HAS_PLACES);
+    hand.device.rnic->journal = &journal;
+    const struct hand_stream *s = hand_establish_plain();
+    hand_run();
+    end_post_recv(&hand.end, 1, 0, 1000);
+    hand_send(hand_of(&hand.end), 1, 0x11, 700);
+    hand_run();
+    assert_non_null(s->place.on_hole_opened);
+    assert_non_null(s->place.on_hole_closed);
+    hand.device.rnic->journal = NULL;
+}
+
+// What it offered was declined: it is none of ours, whatever it said first.
+static void a_peer_that_declines_is_placed_as_a_plain_one(void **state)
+{
+    for (unsigned is_placing = 0; is_placing < 2; is_placing++) {
+        establish_plain();
+        if (is_placing) {
+            end_post_recv(&hand.end, 1, 0, 1000);
+            hand_send(hand_of(&hand.end), 1, 0x11, 700);
+            hand_run();
+        }
+        struct rnic_ep *ep = hand.end.ep;
+        assert_int_equal(ep->in.is_placing, is_placing);
+        ep->in.placer.placement = PLACEMENT_EARLY;
+        rnic_enter(hand.device.rnic);
+        ep_place_on_declined(ep);
+        rnic_leave(hand.device.rnic, 0);
+        assert_true(ep->in.is_offer_declined);
+        assert_int_equal(ep->in.placer.placement, is_placing ? PLACEMENT_STRICT : PLACEMENT_EARLY);
+    }
+}
+
 // The link serves its timers, or another stream, and octets are placed that nobody has asked for.
 static void what_the_link_places_by_itself_is_seen_to(void **state)
 {
@@ -121,6 +164,7 @@ static void what_the_link_places_by_itself_is_seen_to(void **state)
     assert_true(hand_place(s) > 0);
     rnic_leave(hand.device.rnic, 0);
     assert_true(hand.end.ep->in.has_placed);
+    assert_int_equal(hand.end.ep->in.turn_at_ns, hand.now);
     hand_run();
     assert_false(hand.end.ep->in.has_placed);
     assert_false(ep_is_cold(hand.end.ep, hand.now));
@@ -153,6 +197,7 @@ static void what_finds_no_receive_waits_at_the_link(void **state)
     }
     assert_true(s->wants_in);
     assert_true(s->resume_count > 1);
+    assert_false(hand.end.ep->in.is_in_link);
     assert_int_equal(s->in_done, s->in_len);
     hand_send(s, COUNT + 1, 1, LEN); // and who places by himself after it is seen to, too
     rnic_enter(hand.device.rnic);
@@ -209,6 +254,8 @@ int main(void)
         PLACE_TEST(a_link_without_places_is_asked_for_none),
         PLACE_TEST(beyond_holes_a_plain_peers_fpdus_are_told_by_markers_alone),
         PLACE_TEST(sends_come_in_whatever_pieces),
+        PLACE_TEST(holes_are_told_of_to_who_asked),
+        PLACE_TEST(a_peer_that_declines_is_placed_as_a_plain_one),
         PLACE_TEST(what_the_link_places_by_itself_is_seen_to),
         PLACE_TEST(what_finds_no_receive_waits_at_the_link),
         PLACE_TEST(an_fpdu_that_is_wrong_ends_the_stream),
