@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -126,6 +127,61 @@ static void a_service_is_served_once_at_an_address(void **state)
     }
     close(fd);
     assert_false(datagram_share_is_served(&b, 7, &here));
+}
+
+// The number that the next descriptor would have.
+static int next_descriptor(void)
+{
+    const int fd = dup(a.fd);
+    assert_int_equal(close(fd), 0);
+    return fd;
+}
+
+static void who_finds_every_slot_taken_is_told(void **state)
+{
+    static struct datagram_share more[DATAGRAM_SHARE_SLOTS];
+    for (unsigned i = 2; i < DATAGRAM_SHARE_SLOTS; i++) {
+        assert_int_equal(datagram_share_init(&more[i], port), 0);
+        assert_int_equal(more[i].slot, i);
+    }
+    const int next = next_descriptor();
+    assert_int_equal(datagram_share_init(&more[0], port), -EUSERS);
+    assert_int_equal(more[0].fd, -1);
+    assert_int_equal(next_descriptor(), next);
+    for (unsigned i = 2; i < DATAGRAM_SHARE_SLOTS; i++) {
+        datagram_share_fini(&more[i]);
+    }
+}
+
+static void what_is_refused_leaves_no_descriptor(void **state)
+{
+    const int lock = datagram_share_lock(&a), service = datagram_share_serve(&a, 7, &here);
+    const int next = next_descriptor();
+    assert_int_equal(datagram_share_lock(&b), -EAGAIN);
+    assert_int_equal(datagram_share_serve(&b, 7, &here), -EADDRINUSE);
+    assert_true(datagram_share_is_served(&b, 7, &here));
+    assert_false(datagram_share_is_served(&b, 8, &here));
+    assert_int_equal(next_descriptor(), next);
+    close(lock);
+    close(service);
+}
+
+static void a_process_without_descriptors_is_told_so(void **state)
+{
+    struct rlimit before;
+    struct datagram_share c;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {(rlim_t)next_descriptor(), before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int made = datagram_share_init(&c, port), lock = datagram_share_lock(&a);
+    const int service = datagram_share_serve(&a, 7, &here);
+    const bool is_served = datagram_share_is_served(&a, 7, &here);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(made, -EMFILE);
+    assert_true(c.fd < 0);
+    assert_int_equal(lock, -EMFILE);
+    assert_int_equal(service, -EMFILE);
+    assert_true(is_served); // as far as is known
 }
 
 /* ---- what is said ---------------------------------------------------------------------------- */
@@ -413,6 +469,9 @@ int main(void)
         CASE(the_first_free_slot_is_taken),
         CASE(one_at_a_time_makes_sockets),
         CASE(a_service_is_served_once_at_an_address),
+        CASE(who_finds_every_slot_taken_is_told),
+        CASE(what_is_refused_leaves_no_descriptor),
+        CASE(a_process_without_descriptors_is_told_so),
         CASE(nothing_is_there_until_something_is_said),
         CASE(a_question_says_of_what_and_how_many_there_are),
         CASE(what_is_given_are_descriptors_from_a_place_on),

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/port_push.h"
@@ -417,6 +418,44 @@ static void who_is_not_to_be_seen_is_not_let_in(void **state)
 
 #define PUSH_TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
+/* ---- a child of a fork ----------------------------------------------------------------------- */
+
+// What is left of the parent's, a bit each.
+static unsigned left_of(const struct local_link *link)
+{
+    unsigned left = link->in_memory_count != 0;
+    for (const struct list_link *at = link->streams.next; at != &link->streams; at = at->next) {
+        const struct local_stream *s = LIST_ENTRY(at, const struct local_stream, link);
+        left |= (unsigned)(s->memory.base != NULL) << 1;
+        left |= (unsigned)(s->path != LOCAL_PATH_TCP || s->lets_in) << 2;
+        left |= (unsigned)(s->door.fd >= 0) << 3;
+        left |= (unsigned)!list_is_empty(&s->admitted_link) << 4;
+        left |= (unsigned)!list_is_empty(&s->awake_link) << 5;
+    }
+    for (const struct list_link *at = link->peers.next; at != &link->peers; at = at->next) {
+        left |= (unsigned)(LIST_ENTRY(at, const struct local_peer_keys, link)->mirror != NULL) << 6;
+    }
+    return left | (unsigned)(link->own_keys.fd >= 0 || link->own_keys.mirror != NULL) << 7;
+}
+
+// The memory is not the child's: whoever looks at it there is killed.
+static void the_child_of_a_fork_has_nothing_of_its_parents_memory(void **state)
+{
+    int status;
+    admit();
+    assert_true(push());
+    assert_int_not_equal(left_of(local_link_of(the_link)), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        link_abandon(the_link);
+        _exit((int)(left_of(local_link_of(the_link)) | (descriptors_more() > 0)));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(push());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +479,7 @@ int main(void)
         PUSH_TEST(a_gate_that_lies_is_not_believed),
         PUSH_TEST(keys_that_are_not_sealed_are_not_read),
         PUSH_TEST(who_is_not_to_be_seen_is_not_let_in),
+        PUSH_TEST(the_child_of_a_fork_has_nothing_of_its_parents_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

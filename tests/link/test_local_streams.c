@@ -152,6 +152,36 @@ static void the_peer_and_tcp_are_told_how_it_ends(void **state)
     }
 }
 
+/* ---- handed on ------------------------------------------------------------------------------- */
+
+static void none(void *ctx, const char *name, uint64_t value)
+{
+}
+
+static void what_memory_has_nothing_to_say_of_is_tcps(void **state)
+{
+    struct sockaddr_storage at, to;
+    go_over();
+    const struct sockaddr_storage peer = loopback(AF_INET);
+    const unsigned woken = wake_count;
+    struct link_stream *const inner = near_end()->forward.inner;
+    assert_string_equal(the_link->ops->name, "local");
+    assert_int_equal(link_unsettled(l.active), 0);
+    assert_int_equal(link_emss(l.active), link_emss(inner));
+    assert_int_equal(link_set_tos(l.active, 0x20), 0);
+    assert_int_equal(the_link->ops->route(the_link, addr_of(&peer), &at), 0);
+    assert_true(((struct sockaddr_in *)&at)->sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    assert_int_equal(link_local_addr(l.active, &at), 0);
+    assert_int_equal(link_peer_addr(l.passive, &to), 0);
+    assert_memory_equal(&at, &to, sizeof(struct sockaddr_in));
+    assert_int_equal(the_link->ops->descriptor(the_link), plain_ops->descriptor(inner->link));
+    assert_false(the_link->ops->is_busy(the_link));
+    link_tcp_counters(the_link, NULL, none, NULL);
+    the_link->ops->wake(the_link);
+    assert_int_equal(wake_count, woken + 1);
+    is_held = false;
+}
+
 /* ---- counters -------------------------------------------------------------------------------- */
 
 static uint64_t counted(const char *name)
@@ -184,6 +214,7 @@ int main(void)
         LINK_TEST(what_cannot_be_had_leaves_no_stream),
         LINK_TEST(a_stream_begins_with_nothing),
         LINK_TEST(the_peer_and_tcp_are_told_how_it_ends),
+        LINK_TEST(what_memory_has_nothing_to_say_of_is_tcps),
         LINK_TEST(counters_have_the_links_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
