@@ -129,6 +129,8 @@ struct datagram_link_ops {
     // Sends what was put. False: not all of it could leave; `poll` says DATAGRAM_READY_ROOM.
     bool (*flush)(struct datagram_link *link);
 
+    // The next `poll` looks everywhere: who spins is spared the places where nothing came lately.
+    void (*look_around)(struct datagram_link *link);
     // What of enum datagram_ready there is; what is due in the link happens first.
     unsigned (*poll)(struct datagram_link *link, instant_ns now);
     // Takes up to `max` packets that have arrived; returns how many.
@@ -242,6 +244,11 @@ static inline bool datagram_put(struct datagram_link *link, const struct datagra
 static inline bool datagram_flush(struct datagram_link *link)
 {
     return link->ops->flush(link);
+}
+
+static inline void datagram_look_around(struct datagram_link *link)
+{
+    link->ops->look_around(link);
 }
 
 static inline unsigned datagram_poll(struct datagram_link *link, instant_ns now)

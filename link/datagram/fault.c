@@ -249,6 +249,7 @@ static const struct datagram_link_ops datagram_fault_ops = {
     .has_room = datagram_forward_has_room,
     .put = fault_put,
     .flush = datagram_forward_flush,
+    .look_around = datagram_forward_look_around,
     .poll = fault_poll,
     .receive = fault_receive,
     .hand_on = datagram_forward_hand_on,

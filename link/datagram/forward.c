@@ -89,6 +89,11 @@ bool datagram_forward_flush(struct datagram_link *link)
     return datagram_flush(inner_of(link));
 }
 
+void datagram_forward_look_around(struct datagram_link *link)
+{
+    datagram_look_around(inner_of(link));
+}
+
 unsigned datagram_forward_poll(struct datagram_link *link, instant_ns now)
 {
     return datagram_poll(inner_of(link), now);

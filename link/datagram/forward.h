@@ -37,6 +37,7 @@ void datagram_forward_revoke(struct datagram_link *link, uint32_t place);
 bool datagram_forward_is_served(struct datagram_link *link, uint64_t service,
                                 const struct in6_addr *local);
 bool datagram_forward_flush(struct datagram_link *link);
+void datagram_forward_look_around(struct datagram_link *link);
 unsigned datagram_forward_poll(struct datagram_link *link, instant_ns now);
 bool datagram_forward_hand_on(struct datagram_link *link, const struct datagram_rx *rx,
                               unsigned slot);

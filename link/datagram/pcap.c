@@ -192,6 +192,7 @@ static const struct datagram_link_ops datagram_pcap_ops = {
     .has_room = datagram_forward_has_room,
     .put = pcap_put,
     .flush = pcap_flush,
+    .look_around = datagram_forward_look_around,
     .poll = datagram_forward_poll,
     .receive = pcap_receive,
     .hand_on = datagram_forward_hand_on,

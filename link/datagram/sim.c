@@ -276,6 +276,11 @@ static instant_ns end_next_deadline(struct datagram_link *link)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
+// Each look finds all that has come.
+static void end_look_around(struct datagram_link *link)
+{
+}
+
 static bool end_may_wait(struct datagram_link *link)
 {
     return true;
@@ -336,6 +341,7 @@ static const struct datagram_link_ops end_ops = {
     .revoke = end_revoke,
     .put = end_put,
     .flush = end_flush,
+    .look_around = end_look_around,
     .poll = end_poll,
     .receive = end_receive,
     .hand_on = end_hand_on,

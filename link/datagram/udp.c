@@ -129,6 +129,7 @@ static void look_around(struct datagram_udp *d)
         on_report(d, events[i].data.ptr);
     }
     d->polls = 0;
+    d->is_to_look_around = false;
     d->has_neighbour = false;
 }
 
@@ -145,7 +146,8 @@ static void look_at_sockets(struct datagram_udp *d)
         atomic_store_explicit(&d->has_waited, false, memory_order_relaxed);
     }
     const unsigned polls_max = d->has_neighbour ? POLLS_NEIGHBOUR : POLLS_MAX;
-    if (d->in.last == NULL || d->stage.is_blocked || !is_explained || d->polls++ >= polls_max) {
+    if (d->in.last == NULL || d->stage.is_blocked || !is_explained || d->is_to_look_around ||
+        d->polls++ >= polls_max) {
         look_around(d);
     }
 }
@@ -159,12 +161,17 @@ static void look_at_lanes(struct datagram_udp *d, instant_ns now)
     if (has_waited && !datagram_is_waited_for(d)) {
         datagram_lanes_rise(d);
     }
-    if (d->lanes.fresh_count > 0 || (has_waited && !has_input(d)) ||
+    if (d->lanes.fresh_count > 0 || d->is_to_look_around || (has_waited && !has_input(d)) ||
         now >= instant_after(d->looked_ns, look_gap_ns)) {
         d->looked_ns = now;
         look_around(d);
     }
     atomic_store_explicit(&d->has_waited, false, memory_order_relaxed);
+}
+
+static void udp_look_around(struct datagram_link *link)
+{
+    datagram_udp_of(link)->is_to_look_around = true;
 }
 
 static unsigned udp_poll(struct datagram_link *link, instant_ns now)
@@ -321,6 +328,7 @@ static const struct datagram_link_ops datagram_udp_ops = {
     .has_room = datagram_udp_has_room,
     .put = datagram_udp_put,
     .flush = udp_flush,
+    .look_around = udp_look_around,
     .poll = udp_poll,
     .receive = datagram_udp_receive,
     .hand_on = datagram_udp_hand_on,

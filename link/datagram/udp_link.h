@@ -238,6 +238,7 @@ struct datagram_udp {
     int epoll_fd, wake_fd;
     bool has_gso;
     unsigned polls;             // since the last look at everything
+    bool is_to_look_around;     // at the next look
     bool has_neighbour;         // by UDP packets came from an address of this host since then
     atomic_bool has_waited;     // since then
     atomic_bool is_waiting;     // somebody may wait, or does

@@ -47,6 +47,7 @@ static bool serve_busy(struct shard *shard, instant_ns now)
 
 void packet_take_in(struct shard *shard, instant_ns now)
 {
+    datagram_look_around(shard->packets.link);
     for (unsigned i = 0; i < PACKET_LOOKS_MAX && serve(shard, now); i++) {
     }
 }

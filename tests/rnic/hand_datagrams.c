@@ -153,6 +153,10 @@ static bool hand_flush(struct datagram_link *link)
     return !l->is_stuck;
 }
 
+static void hand_look_around(struct datagram_link *link)
+{
+}
+
 static unsigned hand_poll(struct datagram_link *link, instant_ns now)
 {
     struct hand_datagrams *l = of(link);
@@ -233,6 +237,7 @@ static const struct datagram_link_ops ops = {
     .revoke = hand_revoke,
     .put = hand_put,
     .flush = hand_flush,
+    .look_around = hand_look_around,
     .poll = hand_poll,
     .receive = hand_receive,
     .hand_on = hand_hand_on,

@@ -370,6 +370,35 @@ static void who_disconnects_behind_the_peer_has_sent_what_was_acknowledged(void 
     expect_that_the_message_was_sent();
 }
 
+// A link that is looked at where nothing comes, until somebody looks around.
+static const struct datagram_link_ops *looking_around;
+
+static unsigned look_in_vain(struct datagram_link *link, instant_ns now)
+{
+    return 0;
+}
+
+static void look_around(struct datagram_link *link)
+{
+    link->ops = looking_around;
+}
+
+static void who_disconnects_behind_the_peer_looks_everywhere(void **state)
+{
+    struct datagram_link *link = w.ends[0].device.rnic->shard.packets.link;
+    let_a_disconnect_overtake_an_acknowledgement();
+    w.now += 20 * NS_PER_MS;
+    datagram_net_advance(w.net);
+    looking_around = link->ops;
+    struct datagram_link_ops in_vain = *link->ops;
+    in_vain.poll = look_in_vain;
+    in_vain.look_around = look_around;
+    link->ops = &in_vain;
+    assert_int_equal(rnic_conn_disconnect(w.ends[0].conn), 0);
+    link->ops = looking_around;
+    expect_that_the_message_was_sent();
+}
+
 // More than is read at once, for a queue pair of the device's that there is not.
 static void send_many_strays(void)
 {
@@ -582,6 +611,7 @@ int main(void)
         TEST(whose_program_has_not_heard_of_the_end_is_flushed_behind_the_time_wait),
         TEST(whose_program_has_heard_of_the_end_is_left_to_it),
         TEST(who_disconnects_behind_the_peer_has_sent_what_was_acknowledged),
+        TEST(who_disconnects_behind_the_peer_looks_everywhere),
         TEST(who_was_away_has_sent_what_was_acknowledged_meanwhile),
         TEST(a_queue_pair_that_has_left_its_connection_is_not_ended_by_it),
         TEST(a_port_that_nobody_has_is_refused),
