@@ -91,18 +91,27 @@ static void copy_datagram(const struct cm_id *c, struct cm_event *event, const s
 }
 
 // A refused datagram service is an address that cannot be reached, with SIDR's status.
-static enum rdma_cm_event_type type_of(const struct ibcm_event *e)
+static enum rdma_cm_event_type type_of(const struct rnic_conn_event *event)
 {
-    return e->is_datagram && e->type == IBCM_EVENT_REJECTED ? RDMA_CM_EVENT_UNREACHABLE
-                                                            : program_types[e->type];
+    const struct ibcm_event *e = event->what;
+    const bool is_unserved = e->is_datagram && e->type == IBCM_EVENT_REJECTED;
+    return event->error != 0 ? RDMA_CM_EVENT_CONNECT_ERROR
+           : is_unserved     ? RDMA_CM_EVENT_UNREACHABLE
+                             : program_types[e->type];
 }
 
-static int status_of(const struct ibcm_event *e)
+// As cma_ib_handler of Linux (cma.c) has it, and of CONNECT_ERROR librdmacm.
+static int status_of(const struct rnic_conn_event *event)
 {
+    const struct ibcm_event *e = event->what;
+    const bool is_end = e->type == IBCM_EVENT_UNREACHABLE || e->type == IBCM_EVENT_DISCONNECTED;
+    if (event->error != 0) {
+        return event->error;
+    }
     if (e->type == IBCM_EVENT_REJECTED) {
         return (int)e->reason;
     }
-    return e->type == IBCM_EVENT_UNREACHABLE ? -ETIMEDOUT : 0;
+    return is_end && e->is_silent ? -ETIMEDOUT : 0;
 }
 
 static void on_event(void *ctx, const struct rnic_conn_event *from);
@@ -131,7 +140,7 @@ static void on_event(void *ctx, const struct rnic_conn_event *from)
     if (!cm_id_is_alive(c)) {
         return;
     }
-    struct cm_event *event = cm_event_new(c, type_of(e), status_of(e));
+    struct cm_event *event = cm_event_new(c, type_of(from), status_of(from));
     if (event == NULL) {
         return;
     }

@@ -126,6 +126,7 @@ bool ibcm_next_event(struct ibcm *ibcm, struct ibcm_event *ret)
         .ends = conn->ends,
         .port = ip_cm_port(conn->service_id),
         .is_datagram = conn->is_datagram,
+        .is_silent = conn->is_silent,
         .reason = conn->reason,
         .private_data = span_of(conn->peer_data, conn->peer_data_len),
     };

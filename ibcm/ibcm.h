@@ -267,6 +267,7 @@ struct ibcm_event {
     struct ibcm_ends ends;
     uint16_t port;            // CONNECT_REQUEST: the one that was asked for
     bool is_datagram;         // of ibcm_resolve, or of its peer
+    bool is_silent;           // UNREACHABLE, DISCONNECTED: the peer has answered nothing
     unsigned reason;          // REJECTED: enum ibcm_reason, or, of datagrams, ibcm_sidr_status
     struct span private_data; // the program's part; valid until the next call for its connection
 };

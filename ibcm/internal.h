@@ -32,6 +32,7 @@ struct ibcm_conn {
     bool is_datagram; // by SIDR
     bool is_owned;    // somebody has it, or is to be told of it
     bool has_will;    // its DREQ is bequeathed
+    bool is_silent;   // the peer: all was said as often as it may be
     void *ctx;
     struct ibcm_listener *listener; // until it has answered
 

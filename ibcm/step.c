@@ -70,6 +70,7 @@ static void note_reason(struct ibcm_conn *conn, enum ibcm_input input, unsigned 
         conn->reason = said;
         break;
     case IBCM_IN_EXHAUSTED:
+        conn->is_silent = true;
         conn->reason = IBCM_REASON_TIMEOUT;
         break;
     case IBCM_IN_STALE:

@@ -32,6 +32,7 @@ enum { RNIC_CONN_MIN_RNR_TIMER = 12 }; // 0.64 ms: 0 would be the longest, 655 m
 struct rnic_conn_event {
     const struct ibcm_event *what;        // type, peer, private data …: valid during the call
     struct rnic_conn *conn;               // a listener's at CONNECT_REQUEST
+    int error;                            // REJECTED by us: the own queue pair could not begin
     struct rnic_conn *new_conn;           // CONNECT_REQUEST: the connection that asks
     struct rnic_conn_port *new_conn_port; // ... where its events go; left empty: it is refused
 };

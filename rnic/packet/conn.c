@@ -122,9 +122,9 @@ void packet_conn_free(struct rnic_conn *conn)
 
 /* ---- what the connection manager tells ------------------------------------------------------- */
 
-static void tell(struct rnic_conn *conn, const struct ibcm_event *e)
+static void tell(struct rnic_conn *conn, const struct ibcm_event *e, int error)
 {
-    const struct rnic_conn_event event = {.what = e, .conn = conn};
+    const struct rnic_conn_event event = {.what = e, .conn = conn, .error = error};
     conn->events.on_event(conn->events.ctx, &event);
 }
 
@@ -134,7 +134,8 @@ static void on_request(struct packet_cm *cm, struct rnic_conn *listening,
 {
     struct rnic_conn_port events = {0};
     struct rnic_conn *conn = packet_conn_create(listening->rnic, &events);
-    const struct rnic_conn_event event = {e, listening, conn, &events};
+    const struct rnic_conn_event event = {
+        .what = e, .conn = listening, .new_conn = conn, .new_conn_port = &events};
     if (conn == NULL) {
         ibcm_drop(cm->ibcm, e->conn, now);
         return;
@@ -154,10 +155,11 @@ static void on_response(struct packet_cm *cm, struct rnic_conn *conn, const stru
                         instant_ns now)
 {
     if (conn->qp == NULL) {
-        tell(conn, e);
+        tell(conn, e, 0);
         return;
     }
-    if (packet_conn_begin(conn, now) == 0) {
+    const int error = packet_conn_begin(conn, now);
+    if (error == 0) {
         ibcm_establish(cm->ibcm, conn->cm, now);
         return;
     }
@@ -165,7 +167,8 @@ static void on_response(struct packet_cm *cm, struct rnic_conn *conn, const stru
     refused.type = IBCM_EVENT_REJECTED;
     refused.reason = IBCM_REASON_NO_QP; // the program has moved it elsewhere
     ibcm_reject(cm->ibcm, conn->cm, IBCM_REASON_NO_QP, (struct span){0}, now);
-    tell(conn, &refused);
+    packet_conn_end(conn, now);
+    tell(conn, &refused, error);
 }
 
 // The peer's DREQ may overtake what was sent and acknowledged before, and a program may go on with
@@ -188,8 +191,7 @@ static void on_event(struct packet_cm *cm, const struct ibcm_event *e, instant_n
     case IBCM_EVENT_CONNECT_RESPONSE:
         on_response(cm, conn, e, now);
         return;
-    case IBCM_EVENT_REJECTED:
-    case IBCM_EVENT_UNREACHABLE:
+    case IBCM_EVENT_REJECTED: // else the program has it, as Linux leaves it
         packet_conn_end(conn, now);
         break;
     case IBCM_EVENT_DISCONNECTED:
@@ -202,7 +204,7 @@ static void on_event(struct packet_cm *cm, const struct ibcm_event *e, instant_n
         break;
     }
     conn->awaits_rtu = false;
-    tell(conn, e);
+    tell(conn, e, 0);
 }
 
 void packet_conns_settle(struct shard *shard, instant_ns now)

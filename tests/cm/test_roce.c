@@ -494,6 +494,20 @@ static void test_both_ends_hear_that_their_numbers_may_be_used_again(void **stat
     loopback_close(&l);
 }
 
+// As librdmacm tells it (ucma_process_conn_resp).
+static void test_who_has_moved_the_queue_pair_meanwhile_hears_of_an_error(void **state)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+    struct loopback l;
+    loopback_request(&l);
+    assert_int_equal(ibv_modify_qp(l.active.id->qp, &attr, IBV_QP_STATE), 0);
+    qp_open(l.passive);
+    assert_int_equal(rdma_accept(l.passive, NULL), 0);
+    assert_int_equal(event_take(l.active.channel, RDMA_CM_EVENT_CONNECT_ERROR), -EINVAL);
+    event_take(l.listener.channel, RDMA_CM_EVENT_REJECTED);
+    loopback_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -516,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_a_program_that_only_polls_finds_its_receives_flushed),
         cmocka_unit_test(test_who_asks_for_no_address_asks_this_host),
         cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
+        cmocka_unit_test(test_who_has_moved_the_queue_pair_meanwhile_hears_of_an_error),
     };
     setenv("WEFT_WIRE", "roce", 1);
     roce_port_of_own();

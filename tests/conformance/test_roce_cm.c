@@ -1,6 +1,7 @@
 // The connection manager (chapters 12 and 13, annex A11): MADs on queue pair 1, from a plain socket
 // to a program that listens by rdma_cm.
 
+#include <errno.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
@@ -462,6 +463,58 @@ static void weft_ends_by_a_dreq(void **state)
     service_close(&s);
 }
 
+// A request whose peer says once, and soon, what is not answered: the other end does so too.
+static uint32_t connect_briefly(struct server *s, bool is_answered)
+{
+    uint8_t *mad = req_begin(s);
+    mad[REQ_TRANSPORT] = 0;
+    mad[REQ_TIMEOUT] = 7; // 4.096 us, beside the way
+    mad[REQ_RETRIES] = 0;
+    say_mad();
+    accept_request(s);
+    const uint32_t weft_id = get_be32(hear_of(s, REP) + LOCAL_ID);
+    if (is_answered) {
+        say_of(s, RTU, weft_id);
+        expect_event(s, RDMA_CM_EVENT_ESTABLISHED);
+    }
+    return weft_id;
+}
+
+static void expect_timeout(struct server *s, enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event = service_event(s, type);
+    assert_int_equal(event->status, -ETIMEDOUT);
+    rdma_ack_cm_event(event);
+}
+
+// 12.9.7: as often as the request says, and then it is over.
+static void who_hears_no_drep_is_done_too(void **state)
+{
+    struct server s;
+    service_open(&s);
+    connect_briefly(&s, true);
+    assert_int_equal(rdma_disconnect(s.id), 0);
+    hear_of(&s, DREQ);
+    expect_timeout(&s, RDMA_CM_EVENT_DISCONNECTED);
+    service_close(&s);
+}
+
+// Linux leaves the queue pair to the program.
+static void who_hears_no_rtu_gives_up(void **state)
+{
+    struct server s;
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    service_open(&s);
+    connect_briefly(&s, false);
+    const uint8_t *mad = hear_of(&s, REJ);
+    assert_int_equal(get_be16(mad + REJ_REASON), 4);
+    expect_timeout(&s, RDMA_CM_EVENT_UNREACHABLE);
+    assert_int_equal(ibv_query_qp(s.id->qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+    service_close(&s);
+}
+
 // 12.10.5: of nobody: who sent it is to stop.
 static void a_dreq_of_nobody_is_answered(void **state)
 {
@@ -647,6 +700,8 @@ int main(void)
         cmocka_unit_test(a_dreq_for_another_queue_pair_ends_nothing),
         cmocka_unit_test(a_dreq_of_another_peer_ends_nothing),
         cmocka_unit_test(weft_ends_by_a_dreq),
+        cmocka_unit_test(who_hears_no_drep_is_done_too),
+        cmocka_unit_test(who_hears_no_rtu_gives_up),
         cmocka_unit_test(a_dreq_of_nobody_is_answered),
         cmocka_unit_test(a_program_rejects_with_private_data),
         cmocka_unit_test(a_request_that_cannot_be_is_rejected_with_its_reason),

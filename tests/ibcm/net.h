@@ -39,6 +39,7 @@ struct net_host {
     unsigned count[IBCM_EVENT_COUNT];
     enum ibcm_event_type last;
     unsigned reason; // of the last REJECTED
+    bool is_silent;  // as the last event said
     struct ibcm_peer peer;
     struct ibcm_agreement agreement; // when it established or accepted
     size_t data_len;
@@ -137,6 +138,7 @@ static inline void net_on_request(struct net_host *host, const struct ibcm_event
 static inline void net_on_event(struct net_host *host, const struct ibcm_event *e)
 {
     host->count[e->type]++;
+    host->is_silent = e->is_silent;
     host->last = e->type;
     host->conn = e->conn;
     host->peer = *e->peer;

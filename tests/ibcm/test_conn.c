@@ -420,6 +420,7 @@ static void a_silent_peer_is_unreachable_after_all_retries(void **state)
     assert_int_equal(A->count[IBCM_EVENT_UNREACHABLE], 0);
     net_run_for(&net, 20 * NS_PER_S);
     assert_int_equal(A->count[IBCM_EVENT_UNREACHABLE], 1);
+    assert_true(A->is_silent);
     assert_int_equal(net.sent[IBCM_REQ], 16);
     assert_int_equal(ibcm_counters(A->ibcm)->repeats, 15);
 }
@@ -436,6 +437,24 @@ static void each_message_has_all_its_tries(void **state)
     net_run_for(&net, 60 * NS_PER_S);
     assert_int_equal(net.sent[IBCM_DREQ], 16);
     assert_int_equal(A->count[IBCM_EVENT_DISCONNECTED], 1);
+}
+
+static void who_ends_hears_whether_the_peer_was_there(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_false(A->is_silent);
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    net_exchange(&net);
+    assert_int_equal(A->last, IBCM_EVENT_DISCONNECTED);
+    assert_false(A->is_silent);
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    net.loss = 100;
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(A->count[IBCM_EVENT_DISCONNECTED], 2);
+    assert_true(A->is_silent);
 }
 
 static void an_acceptance_asks_for_no_more_than_was_offered(void **state)
@@ -565,6 +584,7 @@ int main(void)
         TEST(a_peer_that_asks_for_time_for_ever_gets_an_end),
         TEST(a_silent_peer_is_unreachable_after_all_retries),
         TEST(each_message_has_all_its_tries),
+        TEST(who_ends_hears_whether_the_peer_was_there),
         TEST(an_acceptance_asks_for_no_more_than_was_offered),
         TEST(a_response_from_a_queue_pair_begun_anew_ends_its_old_connection),
         TEST(a_connection_leads_to_the_own_address_too),

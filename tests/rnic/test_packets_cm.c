@@ -538,6 +538,7 @@ static void a_peer_that_is_gone_is_unreachable(void **state)
                      0);
     run_until(w.now + PATIENCE_NS);
     assert_int_equal(w.ends[0].count[IBCM_EVENT_UNREACHABLE], 1);
+    assert_int_equal(rnic_qp_state(w.ends[0].qp), QP_INIT); // its program's, as by Linux
 }
 
 static void an_answer_that_is_refused_can_be_given_again(void **state)
