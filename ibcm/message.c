@@ -1,4 +1,5 @@
 // A connection's messages: each filled from what is known of both ends.
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/trace.h"
 #include "ibcm/internal.h"
@@ -103,13 +104,27 @@ static struct ibcm_rep rep_of(const struct ibcm *ibcm, const struct ibcm_conn *c
     };
 }
 
+// Who gives up on a silent peer.
+static bool gives_up(const struct ibcm_conn *conn)
+{
+    return !conn->is_datagram && conn->reason == IBCM_REASON_TIMEOUT;
+}
+
 // Whose answer a REJ or MRA speaks of: the peer's last message, if it was a REQ or a REP.
 static enum ibcm_subject subject_of(const struct ibcm_conn *conn)
 {
-    if (conn->theirs.qp_num == 0) {
+    if (conn->theirs.qp_num == 0 || gives_up(conn)) {
         return IBCM_SUBJECT_OTHER; // it has said nothing yet
     }
     return conn->is_active ? IBCM_SUBJECT_REP : IBCM_SUBJECT_REQ;
+}
+
+// Who gives up says who he is: Linux finds the connection by GUID and id, whatever else the REJ
+// says (cm_acquire_rejected_id of its cm.c).
+static struct span rej_info(const struct ibcm *ibcm, const struct ibcm_conn *conn, uint8_t *buf)
+{
+    put_be64(buf, ibcm->config.ca_guid);
+    return span_of(buf, gives_up(conn) ? sizeof(uint64_t) : 0);
 }
 
 static struct ibcm_sidr_rep sidr_rep_of(const struct ibcm_conn *conn)
@@ -135,13 +150,13 @@ static const enum ibcm_kind kinds[IBCM_SEND_COUNT] = {
 };
 
 static void fill(const struct ibcm *ibcm, const struct ibcm_conn *conn, struct span data,
-                 uint8_t *header, struct ibcm_message *m)
+                 uint8_t *scratch, struct ibcm_message *m)
 {
     uint32_t local = conn->local_id, remote = conn->remote_id;
     switch (m->kind) {
     case IBCM_REQ:
         m->req = req_of(ibcm, conn);
-        m->req.private_data = with_header(conn, data, header);
+        m->req.private_data = with_header(conn, data, scratch);
         break;
     case IBCM_MRA:
         m->mra =
@@ -152,6 +167,7 @@ static void fill(const struct ibcm *ibcm, const struct ibcm_conn *conn, struct s
                                    .remote_id = remote,
                                    .subject = subject_of(conn),
                                    .reason = (uint16_t)conn->reason,
+                                   .info = rej_info(ibcm, conn, scratch),
                                    .private_data = data};
         break;
     case IBCM_REP:
@@ -167,7 +183,7 @@ static void fill(const struct ibcm *ibcm, const struct ibcm_conn *conn, struct s
         break;
     case IBCM_SIDR_REQ:
         m->sidr_req = (struct ibcm_sidr_req){local, 0xffff, conn->service_id,
-                                             with_header(conn, data, header)};
+                                             with_header(conn, data, scratch)};
         break;
     case IBCM_SIDR_REP:
         m->sidr_rep = sidr_rep_of(conn);
@@ -180,10 +196,10 @@ static void fill(const struct ibcm *ibcm, const struct ibcm_conn *conn, struct s
 
 void ibcm_conn_bequeath(struct ibcm *ibcm, const struct ibcm_conn *conn)
 {
-    uint8_t header[MAD_DATA_LEN], mad[MAD_LEN];
+    uint8_t scratch[MAD_DATA_LEN], mad[MAD_LEN];
     const struct span nothing = {0};
     struct ibcm_message m = {.kind = IBCM_DREQ, .transaction_id = ~conn->transaction_id};
-    fill(ibcm, conn, nothing, header, &m);
+    fill(ibcm, conn, nothing, scratch, &m);
     ibcm_message_emit(&m, mad);
     ibcm->config.will.bequeath(ibcm->config.will.ctx, (uint32_t)(conn - ibcm->conns), &conn->ends,
                                mad);
@@ -192,7 +208,7 @@ void ibcm_conn_bequeath(struct ibcm *ibcm, const struct ibcm_conn *conn)
 void ibcm_conn_send(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_send send,
                     struct span private_data)
 {
-    uint8_t header[MAD_DATA_LEN];
+    uint8_t scratch[MAD_DATA_LEN];
     struct ibcm_message m;
     if (send == IBCM_SEND_AGAIN) {
         enum ibcm_parse_verdict verdict = ibcm_message_parse(span_of(conn->message, MAD_LEN), &m);
@@ -202,7 +218,7 @@ void ibcm_conn_send(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_send se
         return;
     }
     m = (struct ibcm_message){.kind = kinds[send], .transaction_id = conn->transaction_id};
-    fill(ibcm, conn, private_data, header, &m);
+    fill(ibcm, conn, private_data, scratch, &m);
     if (send == IBCM_SEND_DREP) {
         ibcm_message_send(ibcm, &conn->ends, &m); // not kept: what was said before may be due again
         return;

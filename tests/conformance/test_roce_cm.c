@@ -61,10 +61,13 @@ enum { // 12.6.5
     REP_PSN = MAD_DATA + 20,
     REP_RESOURCES = MAD_DATA + 24,
     REP_DEPTH = MAD_DATA + 25,
+    REP_GUID = MAD_DATA + 28,
     REP_PRIVATE = MAD_DATA + 36,
     // 12.6.7
     REJ_MESSAGE = MAD_DATA + 8,
+    REJ_INFO_LEN = MAD_DATA + 9,
     REJ_REASON = MAD_DATA + 10,
+    REJ_INFO = MAD_DATA + 12,
     REJ_PRIVATE = MAD_DATA + 84,
     // 12.6.10, 12.6.11
     DREQ_QPN = MAD_DATA + 8,
@@ -505,10 +508,15 @@ static void who_hears_no_rtu_gives_up(void **state)
     struct server s;
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
+    uint8_t guid[8];
     service_open(&s);
     connect_briefly(&s, false);
+    memcpy(guid, mad_of(&in) + REP_GUID, sizeof guid);
     const uint8_t *mad = hear_of(&s, REJ);
     assert_int_equal(get_be16(mad + REJ_REASON), 4);
+    assert_int_equal(mad[REJ_MESSAGE] >> 6, 2);  // neither REQ nor REP
+    assert_int_equal(mad[REJ_INFO_LEN] >> 1, 8); // the GUID that the REP had
+    assert_memory_equal(mad + REJ_INFO, guid, sizeof guid);
     expect_timeout(&s, RDMA_CM_EVENT_UNREACHABLE);
     assert_int_equal(ibv_query_qp(s.id->qp, &attr, IBV_QP_STATE, &init), 0);
     assert_int_equal(attr.qp_state, IBV_QPS_RTS);

@@ -1,4 +1,5 @@
 // Connections made, refused and ended, over a net that loses nothing.
+#include "base/bytes.h"
 #include "base/wildcard.h"
 #include "tests/ibcm/net.h"
 
@@ -209,6 +210,47 @@ static void who_lets_go_while_nobody_listens_says_so(void **state)
     assert_int_equal(ibcm_message_parse(span_of(net.last[IBCM_REJ].mad, MAD_LEN), &m),
                      IBCM_PARSE_OK);
     assert_int_equal(m.rej.reason, IBCM_REASON_TIMEOUT);
+}
+
+static struct ibcm_rej last_rej(void)
+{
+    static struct ibcm_message m;
+    assert_int_equal(ibcm_message_parse(span_of(net.last[IBCM_REJ].mad, MAD_LEN), &m),
+                     IBCM_PARSE_OK);
+    return m.rej;
+}
+
+static void expect_given_up(const struct net_host *host)
+{
+    const struct ibcm_rej rej = last_rej();
+    assert_int_equal(rej.reason, IBCM_REASON_TIMEOUT);
+    assert_int_equal(rej.subject, IBCM_SUBJECT_OTHER);
+    assert_int_equal(rej.info.len, 8);
+    assert_int_equal(get_be64(rej.info.ptr), (uint64_t)(host - net.hosts) + 1);
+}
+
+// As Linux's connection manager expects it: it looks for him by his GUID.
+static void who_gives_up_says_who_he_is(void **state)
+{
+    net.lost_kind = IBCM_RTU;
+    net.lost_count = 100;
+    net_connect(&net, 0, 1);
+    net_run_for(&net, 2 * NS_PER_S);
+    assert_int_equal(B->count[IBCM_EVENT_ESTABLISHED], 0);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(B->last, IBCM_EVENT_UNREACHABLE);
+    expect_given_up(B);
+    net.loss = 100;
+    net_connect(&net, 0, 1);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(A->last, IBCM_EVENT_UNREACHABLE);
+    expect_given_up(A);
+    net.loss = 0;
+    B->answer = NET_REJECTS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(last_rej().info.len, 0);
+    assert_int_equal(last_rej().subject, IBCM_SUBJECT_REQ);
 }
 
 static void the_listener_at_the_very_address_goes_first(void **state)
@@ -585,6 +627,7 @@ int main(void)
         TEST(a_silent_peer_is_unreachable_after_all_retries),
         TEST(each_message_has_all_its_tries),
         TEST(who_ends_hears_whether_the_peer_was_there),
+        TEST(who_gives_up_says_who_he_is),
         TEST(an_acceptance_asks_for_no_more_than_was_offered),
         TEST(a_response_from_a_queue_pair_begun_anew_ends_its_old_connection),
         TEST(a_connection_leads_to_the_own_address_too),
