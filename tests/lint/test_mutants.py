@@ -447,6 +447,19 @@ def every_wrong():
     return '' if found == LIVES_OF_ENDLESS else f'{found}'
 
 
+def unnamed_wrong():
+    """What is wrong with the programs that one file meets if nobody names them, or ''."""
+    stands_in = TEST.replace('value);', 'value)\n{\n    return value > 3;\n}') % STRONG
+    code = CODE.replace('bool is', '__attribute__((noinline)) bool is')
+    with built_tree({'base/a.c': code,
+                     'tests/base/test_a.c': stands_in, 'tests/mem/test_a.c': TEST % STRONG}) as root:
+        subprocess.run(['ninja', '-C', root / 'build'], capture_output=True, check=True)
+        told = mutants(root, '--file', 'base/a.c', '--by', 'base/a', '--every').splitlines()[-1]
+        found = mutants(root, '--file', 'base/a.c', '--by', 'auto', '--every').splitlines()[-1]
+    is_right = ' 0 of ' in told and '(100 %)' in found
+    return '' if is_right else f'{told}\n{found}'
+
+
 def drawn_anew():
     """What a seed draws that it did not draw before another function stood there, or ''."""
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
@@ -495,6 +508,7 @@ def results():
     yield 'one file meets programs of a build that is there', one_file_wrong()
     yield 'a table that is read from elsewhere is seen', unexecuted_wrong()
     yield 'all mutants of a file meet them, and who never ends is killed', every_wrong()
+    yield 'where none is named, those that hold the file meet them', unnamed_wrong()
     yield 'a test that is too long runs once, and not to its end', long_wrong()
     yield 'who ends a look at one file, by two signals, is answered by no traceback', ended_wrong()
     for name, changed, expected in AGAIN:

@@ -8,8 +8,10 @@ what it does not see. What is changed outside of functions is compiled and linke
 that live are looked at for equivalence, all at once (twins.py).
 """
 
+import collections
 from concurrent import futures
 import json
+import math
 import pathlib
 import re
 import shlex
@@ -18,7 +20,7 @@ import tempfile
 
 from lintlib.tree import Tree
 
-from . import twins
+from . import quick, twins
 from .choice import function_of, header_text, refused, STRICT, with_choices
 from .coverage import Probes
 from .draw import draw_file, every_of
@@ -63,10 +65,14 @@ class Build:
                 return facts
         raise Broken(f'{name} is no program among the tests')
 
+    def make(self, all_facts):
+        """Builds these tests' programs."""
+        self._said('ninja', '-C', self.path, *(facts['cmd'][0][len(f'{self.path}/'):]
+                                               for facts in all_facts))
+
     def link_of(self, facts):
-        """The words that link a test's program, which is built."""
+        """The words that link a test's program."""
         program = pathlib.Path(facts['cmd'][0]).relative_to(self.path)
-        self._said('ninja', '-C', self.path, program)
         line = self._said('ninja', '-C', self.path, '-t', 'commands', program).splitlines()[-1]
         return shlex.split(line.replace('\\$', '$'))
 
@@ -114,6 +120,26 @@ class Build:
         return program
 
 
+class Program:
+    """Of a test, with all mutants of the file in it."""
+
+    def __init__(self, facts, command, link, instead_of, path):
+        self.name = facts['name']
+        self.facts = facts
+        self.command = command        # that compiles the file for it
+        self.link = link              # ... and links it
+        self.instead_of = instead_of  # ... with another object in place of this
+        self.path = path
+        self.seen = self.seconds = self.limits = None  # what it does without a mutant
+        self.met = self.kills = 0
+
+    def order(self, build, number, path=None):
+        """What a worker is told. A mutant that is alone in its program needs no choice, and takes
+        no harm by it."""
+        return {'command': [str(path or self.path), *self.facts['cmd'][1:]], 'folder': str(build),
+                **self.limits, 'environment': {**self.facts['env'], 'MUTANT': str(number)}}
+
+
 class OneFile:
     """Judges the mutants of one file by these tests."""
 
@@ -133,7 +159,7 @@ class OneFile:
         self.alive = [mutant for mutant in self.mutants if function_of(self.source, mutant)]
         self.alone = [mutant for mutant in self.mutants if mutant not in self.alive]
         self.stillborn, self.equivalent, self.killed = [], [], {}
-        self.reached = set()
+        self.met = collections.Counter()  # by how many programs that execute it
         self.by_time = 0
         self.made = {}  # (object that it stands for, mutant or None for all) -> object
         self.tag = re.sub(r'\W', '_', path)
@@ -143,25 +169,82 @@ class OneFile:
 
     def meet(self, name):
         """All that live yet meet this test."""
-        facts = self.build.facts_of(name)
+        self.build.make([self.build.facts_of(name)])
+        if quick.stands_in(self.build, name, self.made_by_build()):
+            self.say(f'{name} has functions of its own in place of the file\'s')
+            return
+        program, = self.programs([name])
+        (_, how), = self._unmutated([program], UNMUTATED_S)
+        if how != 'passed':
+            raise Broken(f'{name} does not pass without a mutant: {how}')
+        self.meet_choosable(program, math.inf)
+        self.meet_alone(program)
+
+    def quick_ones(self, names, longest_s):
+        """The programs of these tests that pass in so many seconds."""
+        return [program for program, how in self._unmutated(self.programs(names), longest_s)
+                if how == 'passed']
+
+    def programs(self, names):
+        """These tests' programs, with all mutants in them."""
+        all_facts = [self.build.facts_of(name) for name in names]
+        self.build.make(all_facts)
+        return [self._program(facts) for facts in all_facts]
+
+    def _program(self, facts):
         link = self.build.link_of(facts)
         command, instead_of = self.build.compiler_of(self.root / self.source.path, link)
-        program = self.build.link(link, instead_of, self._with_all(command, instead_of),
-                                  f'{self.tag}.{re.sub(r"[^a-z0-9]", "_", name)}')
-        seen, limits = self._unmutated(facts, program)
-        orders = [order_of(facts, self.build.path, program, mutant.number, limits)
-                  for mutant in self.alive if self._is_met(mutant, seen)]
-        programs = self._programs_alone(command, link, instead_of)  # a table is read by others too
-        orders += [order_of(facts, self.build.path, made, mutant.number, limits)
-                   for mutant, made in programs.items()]
+        name = re.sub(r'[^a-z0-9]', '_', facts['name'])
+        path = self.build.link(link, instead_of, self._with_all(command, instead_of),
+                               f'{self.tag}.{name}')
+        return Program(facts, command, link, instead_of, path)
+
+    def _unmutated(self, programs, longest_s):
+        """[(program, how it ends)], with what each executes and how long it takes."""
+        orders = []
+        for program in programs:
+            seen = program.path.with_suffix('.seen')
+            self.probes.map(seen)
+            program.limits = {'cpu_s': longest_s, 'still_s': longest_s}
+            orders.append(program.order(self.build.path, 0))
+            orders[-1]['environment']['MUTANT_SEEN'] = str(seen)
+        of_order = {order['command'][0]: program for order, program in zip(orders, programs)}
+        found = []
+        for order, said in self.pool.ends(orders):
+            program = of_order[order['command'][0]]
+            program.seen = self.probes.seen(program.path.with_suffix('.seen'))
+            program.seconds = said['seconds']
+            program.limits = {'cpu_s': LEAST_CPU_S + LIMIT_FACTOR * said['cpu_s'],
+                              'still_s': LEAST_STILL_S + LIMIT_FACTOR * said['seconds']}
+            found.append((program, said['how']))
+        return found
+
+    def meet_choosable(self, program, met_max):
+        """Those in functions that this program executes, which have not met as many already."""
+        self._meet(program, [program.order(self.build.path, mutant.number) for mutant in self.alive
+                             if self._is_met(mutant, program.seen) and self.met[mutant] < met_max])
+
+    def meet_alone(self, program):
+        """Those elsewhere: a table is read by others too."""
+        made = self._programs_alone(program.command, program.link, program.instead_of)
+        self._meet(program, [program.order(self.build.path, mutant.number, path)
+                             for mutant, path in made.items()])
+
+    def _meet(self, program, orders):
         for order, said in self.pool.ends(orders):
             mutant = self.by_number[int(order['environment']['MUTANT'])]
-            self.reached.add(mutant)
+            self.met[mutant] += 1
+            program.met += 1
             if said['how'] in ('failed', 'time'):
-                self.killed[mutant] = name
+                program.kills += 1
+                self.killed[mutant] = program.name
                 self.by_time += said['how'] == 'time'
         self.alive = [mutant for mutant in self.alive if mutant not in self.killed]
         self.alone = [mutant for mutant in self.alone if mutant not in self.killed]
+
+    def made_by_build(self):
+        """The object of the file that the user's build has."""
+        return self.build.path / self.build.compiler_of(self.root / self.source.path, [])[1]
 
     def _is_met(self, mutant, seen):
         mask = self.probes.mask_of(str(self.source.path), mutant.start, [])
@@ -183,20 +266,6 @@ class OneFile:
                 self.stillborn += dead
                 self.alive = [mutant for mutant in self.alive if mutant not in dead]
         return self.made[instead_of, None]
-
-    def _unmutated(self, facts, program):
-        """What a test executes, and how long it may take with a mutant."""
-        seen = self.build.folder / f'{program.name}.seen'
-        self.probes.map(seen)
-        order = order_of(facts, self.build.path, program, 0,
-                         {'cpu_s': UNMUTATED_S, 'still_s': UNMUTATED_S})
-        order['environment']['MUTANT_SEEN'] = str(seen)
-        said = next(self.pool.ends([order]))[1]
-        if said['how'] != 'passed':
-            raise Broken(f'{facts["name"]} does not pass without a mutant: {said["how"]}')
-        return self.probes.seen(seen), {
-            'cpu_s': LEAST_CPU_S + LIMIT_FACTOR * said['cpu_s'],
-            'still_s': LEAST_STILL_S + LIMIT_FACTOR * said['seconds']}
 
     def _programs_alone(self, command, link, instead_of):
         """{mutant: program} of those that cannot be chosen."""
@@ -248,9 +317,9 @@ class OneFile:
         """What lives, each as a diff if a test executed its place, and how many were killed."""
         living = sorted(self.alive + self.alone, key=lambda mutant: mutant.start)
         lines = [f'survived: {mutant}\n{mutant.diff}' for mutant in living
-                 if mutant in self.reached]
+                 if self.met[mutant]]
         lines += [f'unreached: {mutant} in {mutant.function}' for mutant in living
-                  if mutant not in self.reached]
+                  if not self.met[mutant]]
         counted = len(self.killed) + len(living)
         rate = f' ({100 * len(self.killed) / counted:.0f} %)' if counted else ''
         lines.append(f'{self.source.path}: {len(self.killed)} of {counted} killed{rate}, '
@@ -264,19 +333,15 @@ def plain_text(source, mutant):
     return f'{STRICT}# 1 "{source.path}"\n{mutant.text if mutant else source.text}'
 
 
-def order_of(facts, build, program, number, limits):
-    """What a worker is told. A mutant that is alone in its program needs no choice, and takes no
-    harm by it."""
-    return {'command': [str(program), *facts['cmd'][1:]], 'folder': str(build), **limits,
-            'environment': {**facts['env'], 'MUTANT': str(number)}}
-
-
 def judge(root, build, path, names, seed, jobs, say):
-    """The report on a file's mutants before these tests: those that a seed draws, or all."""
+    """The report on a file's mutants before these tests, or the quick ones that hold the file:
+    those that a seed draws, or all."""
     one = OneFile(root, build, path, seed, jobs, say)
     with one.build.scratch:
         try:
-            for name in names:
+            if names == ['auto']:
+                quick.meet_likeliest(one)
+            for name in names if names != ['auto'] else []:
                 say(f'{path} before {name}')
                 one.meet(name)
         finally:

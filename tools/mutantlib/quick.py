@@ -1,0 +1,81 @@
+"""Which programs the mutants of a file meet where nobody names them: those that are built and hold
+what its object defines, the quick ones, likeliest first.
+
+A program that defines one of the file's functions itself stands in for the file, and sees nothing
+of it. What the linker has folded into its callers, as a whole, is not found.
+"""
+
+from concurrent import futures
+import pathlib
+import shutil
+import subprocess
+
+from .run import words_of
+
+LONGEST_S = 1.5    # that a program takes without a mutant
+START_S = 0.01     # what each costs beside
+MET_MAX = 12       # programs that execute a place and do not see that it is wrong: enough
+OF_TABLES_MAX = 4  # programs that meet what is linked by itself
+NM = shutil.which('gcc-nm') or 'nm'  # that can read what the linker is to optimise
+
+
+def symbols(path, *more):
+    """What an object or a program defines: functions and variables."""
+    said = subprocess.run([NM, '--defined-only', *more, path], capture_output=True, text=True,
+                          check=False).stdout
+    found = (line.split() for line in said.splitlines())
+    return {words[2].split('.')[0] for words in found
+            if len(words) == 3 and words[1] in 'TtDdRrBbVvWw'}
+
+
+def exported(path):
+    """What others may use of an object."""
+    return symbols(path, '--extern-only')
+
+
+def _holds(path, names):
+    """Whether a program defines one of these."""
+    octets = path.read_bytes() if path.is_file() else b''
+    return any(name.encode() in octets for name in names) and bool(symbols(path) & names)
+
+
+def holders(build, made):
+    """The names of tests whose programs hold what this object defines, and not in an object of
+    their own."""
+    names = exported(made)
+    paths = {facts['name']: pathlib.Path(facts['cmd'][0]) for facts in build.tests
+             if pathlib.Path(facts['cmd'][0]).is_relative_to(build.path)}
+    with futures.ThreadPoolExecutor() as threads:
+        found = list(threads.map(lambda path: _holds(path, names), paths.values()))
+    return [name for name, holds in zip(paths, found)
+            if holds and not stands_in(build, name, made, names)]
+
+
+def stands_in(build, name, made, names=None):
+    """Whether a test's own object defines one of these, so that the file's has no part in it."""
+    own = [build.path / word for word in build.link_of(build.facts_of(name))
+           if word.endswith('.c.o')]
+    names = names or exported(made)
+    return made not in own and any(exported(path) & names for path in own)
+
+
+def rank(program, path):
+    """Seconds that a kill may cost: by those that it killed of what it met, and by the words that
+    its name shares with the file's."""
+    shared = len(words_of(path) & words_of(program.name.replace('test_', '')))
+    return (program.seconds + START_S) * (program.met + 2) / (program.kills + 1) / 4 ** shared
+
+
+def meet_likeliest(one):
+    """A file's mutants meet the quick ones of those that hold it, likeliest first."""
+    names = holders(one.build, one.made_by_build())
+    quick = one.quick_ones(names, LONGEST_S)
+    one.say(f'{one.source.path}: {len(names)} programs hold it, {len(quick)} of them quick')
+    left = list(quick)
+    while left and one.alive:
+        program = min(left, key=lambda candidate: rank(candidate, str(one.source.path)))
+        left.remove(program)
+        one.meet_choosable(program, MET_MAX)
+    for program in sorted(quick, key=lambda of: (-of.kills, of.seconds))[:OF_TABLES_MAX]:
+        one.meet_alone(program)
+    one.say('by ' + ','.join(program.name for program in quick if program.kills))
