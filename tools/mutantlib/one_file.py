@@ -182,8 +182,11 @@ class OneFile:
 
     def quick_ones(self, names, longest_s):
         """The programs of these tests that pass in so many seconds."""
-        return [program for program, how in self._unmutated(self.programs(names), longest_s)
-                if how == 'passed']
+        found = self._unmutated(self.programs(names), longest_s)
+        for program, how in found:
+            if how != 'passed':
+                self.say(f'left out: {program.name}: {how}')
+        return [program for program, how in found if how == 'passed']
 
     def programs(self, names):
         """These tests' programs, with all mutants in them."""

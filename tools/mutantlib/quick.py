@@ -12,7 +12,7 @@ import subprocess
 
 from .run import words_of
 
-LONGEST_S = 1.5    # that a program takes without a mutant
+LONGEST_S = 3      # that a program takes without a mutant
 START_S = 0.01     # what each costs beside
 MET_MAX = 12       # programs that execute a place and do not see that it is wrong: enough
 OF_TABLES_MAX = 4  # programs that meet what is linked by itself
