@@ -31,6 +31,8 @@ struct stage {
     char line[256]; // that was said last
     unsigned advertised;
     struct connect_request *connected;
+    struct unit_message told; // the last message, and the descriptor beside it
+    int told_fd;
 };
 
 static inline void note(struct stage *s, const char *format, ...)
@@ -142,6 +144,8 @@ static inline int part_send(void *ctx, uint32_t unit, const struct unit_message 
         return -EAGAIN;
     }
     s->room--;
+    s->told = *message;
+    s->told_fd = keepsake;
     note(s, "%s ", names[message->kind]);
     s->volume = message->kind == UNIT_OPEN ? message->volume : s->volume;
     s->was_restart = message->kind == UNIT_OPEN ? message->is_restart != 0 : s->was_restart;
