@@ -146,8 +146,8 @@ struct link_ops {
     int (*descriptor)(const struct link *link);
     // What our own TCP has counted: for the connection (or listener) of `stream`, which is the
     // link's, or NULL: for all connections that were closed. Nothing of the kernel's TCP.
-    void (*tcp_counters)(const struct link *link, const struct link_stream *stream,
-                         counter_each each, void *ctx);
+    void (*stream_counters)(const struct link *link, const struct link_stream *stream,
+                            counter_each each, void *ctx);
     // Likewise what became of packets.
     void (*packet_counters)(const struct link *link, counter_each each, void *ctx);
     // Octets or a FIN that were taken are not acknowledged yet, and nobody but this process sends
@@ -297,10 +297,10 @@ static inline int link_descriptor(const struct link *link)
     return link->ops->descriptor(link);
 }
 
-static inline void link_tcp_counters(const struct link *link, const struct link_stream *stream,
-                                     counter_each each, void *ctx)
+static inline void link_stream_counters(const struct link *link, const struct link_stream *stream,
+                                        counter_each each, void *ctx)
 {
-    link->ops->tcp_counters(link, stream, each, ctx);
+    link->ops->stream_counters(link, stream, each, ctx);
 }
 
 static inline void link_packet_counters(const struct link *link, counter_each each, void *ctx)

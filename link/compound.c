@@ -397,8 +397,8 @@ static int compound_route(struct link *link, const struct sockaddr *peer,
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
-static void compound_tcp_counters(const struct link *link, const struct link_stream *stream,
-                                  counter_each each, void *ctx)
+static void compound_stream_counters(const struct link *link, const struct link_stream *stream,
+                                     counter_each each, void *ctx)
 {
     const struct compound_link *l = compound_link_of(link);
     struct counter_sums sums;
@@ -406,7 +406,7 @@ static void compound_tcp_counters(const struct link *link, const struct link_str
     for (unsigned i = 0; i < l->config.member_count; i++) {
         const struct link_stream *of = stream == NULL ? NULL : compound_stream_of(stream)->of[i];
         if (stream == NULL || of != NULL) {
-            link_tcp_counters(l->members[i], of, counter_sums_add, &sums);
+            link_stream_counters(l->members[i], of, counter_sums_add, &sums);
         }
     }
     counter_sums_each(&sums, each, ctx);
@@ -501,7 +501,7 @@ static const struct link_ops compound_ops = {
     .wait = compound_wait,
     .wake = compound_wake,
     .descriptor = compound_descriptor,
-    .tcp_counters = compound_tcp_counters,
+    .stream_counters = compound_stream_counters,
     .packet_counters = compound_packet_counters,
     .is_busy = compound_is_busy,
     .abandon = compound_abandon,

@@ -111,10 +111,10 @@ int link_forward_descriptor(const struct link *link)
     return link_descriptor(inner_link_of(link));
 }
 
-void link_forward_tcp_counters(const struct link *link, const struct link_stream *stream,
-                               counter_each each, void *ctx)
+void link_forward_stream_counters(const struct link *link, const struct link_stream *stream,
+                                  counter_each each, void *ctx)
 {
-    link_tcp_counters(inner_link_of(link), stream == NULL ? NULL : inner_of(stream), each, ctx);
+    link_stream_counters(inner_link_of(link), stream == NULL ? NULL : inner_of(stream), each, ctx);
 }
 
 void link_forward_packet_counters(const struct link *link, counter_each each, void *ctx)

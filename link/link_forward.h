@@ -41,7 +41,7 @@ bool link_forward_may_wait(struct link *link);
 void link_forward_wait(struct link *link, duration_ns timeout_ns);
 void link_forward_wake(struct link *link);
 int link_forward_descriptor(const struct link *link);
-void link_forward_tcp_counters(const struct link *link, const struct link_stream *stream,
-                               counter_each each, void *ctx);
+void link_forward_stream_counters(const struct link *link, const struct link_stream *stream,
+                                  counter_each each, void *ctx);
 void link_forward_packet_counters(const struct link *link, counter_each each, void *ctx);
 bool link_forward_is_busy(struct link *link);

@@ -47,8 +47,8 @@ int link_none_descriptor(const struct link *link)
     return -EOPNOTSUPP;
 }
 
-void link_none_tcp_counters(const struct link *link, const struct link_stream *stream,
-                            counter_each each, void *ctx)
+void link_none_stream_counters(const struct link *link, const struct link_stream *stream,
+                               counter_each each, void *ctx)
 {
 }
 

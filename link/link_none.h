@@ -12,7 +12,7 @@ uint64_t link_none_unsettled(struct link_stream *stream);
 instant_ns link_none_next_deadline(struct link *link);
 bool link_none_may_wait(struct link *link); // always
 int link_none_descriptor(const struct link *link);
-void link_none_tcp_counters(const struct link *link, const struct link_stream *stream,
-                            counter_each each, void *ctx);
+void link_none_stream_counters(const struct link *link, const struct link_stream *stream,
+                               counter_each each, void *ctx);
 void link_none_packet_counters(const struct link *link, counter_each each, void *ctx);
 bool link_none_is_busy(struct link *link);

@@ -26,7 +26,7 @@ static struct report_pairs tcp_pairs(struct report *r, const struct link *link,
                                      const struct link_stream *stream)
 {
     const uint32_t first = report_next_pair(r);
-    link_tcp_counters(link, stream, report_add_pair, r);
+    link_stream_counters(link, stream, report_add_pair, r);
     return pairs_since(r, first);
 }
 

@@ -42,8 +42,8 @@ static void each_of_closed(const struct packet_link *l, counter_each each, void 
     tcp_counters_each(&sum, each, ctx);
 }
 
-void packet_tcp_counters(const struct link *link, const struct link_stream *stream,
-                         counter_each each, void *ctx)
+void packet_stream_counters(const struct link *link, const struct link_stream *stream,
+                            counter_each each, void *ctx)
 {
     const struct packet_stream *s = packet_stream_of(stream);
     if (s == NULL) {

@@ -123,8 +123,8 @@ int packet_set_tos(struct link_stream *stream, uint8_t tos);
 
 // The connection ends: what it counted stays.
 void packet_count_ended(struct packet_link *l, const struct packet_stream *s);
-void packet_tcp_counters(const struct link *link, const struct link_stream *stream,
-                         counter_each each, void *ctx);
+void packet_stream_counters(const struct link *link, const struct link_stream *stream,
+                            counter_each each, void *ctx);
 
 // io.c
 

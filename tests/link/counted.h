@@ -30,7 +30,7 @@ static inline uint64_t tcp_counted(const struct link *link, const struct link_st
                                    const char *name)
 {
     struct counted c = {.name = name};
-    link->ops->tcp_counters(link, stream, counted_take, &c);
+    link->ops->stream_counters(link, stream, counted_take, &c);
     assert_int_equal(c.found, 1);
     return c.value;
 }

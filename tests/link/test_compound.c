@@ -226,7 +226,7 @@ static void what_streams_count_is_asked_of_who_carries_them(void **state)
     connect_at("127.0.0.2", l.listener, by_udp);
     talk(by_socket, "kernel");
     talk(by_udp, "own");
-    link_tcp_counters(the_link, by_socket[0], counted_take, &c);
+    link_stream_counters(the_link, by_socket[0], counted_take, &c);
     assert_int_equal(c.found, 0);
     assert_int_equal(tcp_counted(the_link, by_udp[0], "octets_out"), 3);
     link_close(by_udp[0], true);

@@ -127,10 +127,10 @@ static int on_descriptor(const struct link *l)
     return 7;
 }
 
-static void on_tcp_counters(const struct link *l, const struct link_stream *s, counter_each each,
-                            void *ctx)
+static void on_stream_counters(const struct link *l, const struct link_stream *s, counter_each each,
+                               void *ctx)
 {
-    note("tcp_counters", l, s, ctx == &inner);
+    note("stream_counters", l, s, ctx == &inner);
 }
 
 static void on_packet_counters(const struct link *l, counter_each each, void *ctx)
@@ -162,7 +162,7 @@ static const struct link_ops inner_ops = {
     .wait = on_wait,
     .wake = on_wake,
     .descriptor = on_descriptor,
-    .tcp_counters = on_tcp_counters,
+    .stream_counters = on_stream_counters,
     .packet_counters = on_packet_counters,
     .is_busy = on_is_busy,
 };
@@ -185,7 +185,7 @@ static const struct link_ops own_ops = {
     .wait = link_forward_wait,
     .wake = link_forward_wake,
     .descriptor = link_forward_descriptor,
-    .tcp_counters = link_forward_tcp_counters,
+    .stream_counters = link_forward_stream_counters,
     .packet_counters = link_forward_packet_counters,
     .is_busy = link_forward_is_busy,
 };
@@ -268,10 +268,10 @@ static void what_is_asked_of_a_link_is_handed_on(void **state)
     expect_of_link("wake", NULL, 0);
     assert_int_equal(ops()->descriptor(l), 7);
     expect_of_link("descriptor", NULL, 0);
-    ops()->tcp_counters(l, &stream.base, NULL, &inner);
-    expect_of_link("tcp_counters", &inner_stream, true);
-    ops()->tcp_counters(l, NULL, NULL, &inner);
-    expect_of_link("tcp_counters", NULL, true);
+    ops()->stream_counters(l, &stream.base, NULL, &inner);
+    expect_of_link("stream_counters", &inner_stream, true);
+    ops()->stream_counters(l, NULL, NULL, &inner);
+    expect_of_link("stream_counters", NULL, true);
     ops()->packet_counters(l, NULL, &inner);
     expect_of_link("packet_counters", NULL, true);
     assert_true(ops()->is_busy(l));
@@ -307,7 +307,7 @@ static void what_a_link_has_not_is_answered_by_nothing(void **state)
     assert_int_equal(link_none_unsettled(&stream.base), 0);
     assert_int_equal(link_none_next_deadline(&wrapper.base), INSTANT_NEVER);
     assert_false(link_none_is_busy(&wrapper.base));
-    link_none_tcp_counters(&wrapper.base, NULL, NULL, NULL); // counts nothing
+    link_none_stream_counters(&wrapper.base, NULL, NULL, NULL); // counts nothing
     link_none_packet_counters(&wrapper.base, NULL, NULL);
 }
 

@@ -176,7 +176,7 @@ static void what_memory_has_nothing_to_say_of_is_tcps(void **state)
     assert_memory_equal(&at, &to, sizeof(struct sockaddr_in));
     assert_int_equal(the_link->ops->descriptor(the_link), plain_ops->descriptor(inner->link));
     assert_false(the_link->ops->is_busy(the_link));
-    link_tcp_counters(the_link, NULL, none, NULL);
+    link_stream_counters(the_link, NULL, none, NULL);
     the_link->ops->wake(the_link);
     assert_int_equal(wake_count, woken + 1);
     is_held = false;

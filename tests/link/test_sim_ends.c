@@ -587,7 +587,7 @@ static void it_has_no_time_and_nothing_to_wait_for(void **state)
     assert_int_equal(ops->set_tos(w->end[0], 8), 0);
     assert_ptr_equal(ops->borrow, link_none_borrow);
     ops->packet_counters(link, NULL, NULL);
-    ops->tcp_counters(link, w->end[0], NULL, NULL);
+    ops->stream_counters(link, w->end[0], NULL, NULL);
     ops->wait(link, 1);
     ops->wake(link);
     ops->abandon(link); // which leaves all as it was

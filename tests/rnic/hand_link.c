@@ -310,8 +310,8 @@ static int hand_descriptor(const struct link *link)
     return -EOPNOTSUPP;
 }
 
-static void hand_tcp_counters(const struct link *link, const struct link_stream *stream,
-                              counter_each each, void *ctx)
+static void hand_stream_counters(const struct link *link, const struct link_stream *stream,
+                                 counter_each each, void *ctx)
 {
     each(ctx, stream != NULL ? "hand_stream" : "hand_streams", 7);
 }
@@ -365,7 +365,7 @@ static const struct link_ops ops = {
     .wait = hand_wait,
     .wake = hand_wake,
     .descriptor = hand_descriptor,
-    .tcp_counters = hand_tcp_counters,
+    .stream_counters = hand_stream_counters,
     .packet_counters = hand_packet_counters,
     .is_busy = hand_is_busy,
     .abandon = hand_abandon,
