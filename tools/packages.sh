@@ -35,7 +35,7 @@ test="libcmocka-dev ibverbs-utils rdmacm-utils perftest qperf fio python3-pyverb
 test_optional="ucx-utils libfabric-bin openmpi-bin libopenmpi-dev mpich libmpich-dev
                clang clang-format-14 iperf3 git mandoc cmark-gfm nodejs tgt fish zsh
                qemu-block-extra dapl2-utils avahi-daemon avahi-utils dbus-daemon
-               g++ libgloo-dev"
+               g++ libgloo-dev nftables"
 dist="patchelf"
 deb="build-essential debhelper dh-apparmor fakeroot systemtap-sdt-dev"
 deb_optional="lintian mmdebstrap"

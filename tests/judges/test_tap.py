@@ -2,11 +2,16 @@
 """Judges over weft's own TCP as real IP packets: two processes, a tap device for each, alone and
 beside the kernel's TCP for other peers."""
 
+import json
+import os
+import pathlib
+import subprocess
 import sys
+import tempfile
 
 import judge
 import tapnet
-from judge import PERFTEST_RACE, Case, count, perftest_check
+from judge import PERFTEST_RACE, WEFT, Case, Local, count, perftest_check
 
 BAD_PATH = 'loss=1%,reorder=2%,duplicate=1%,reorder-delay=500us,seed=3'
 
@@ -41,6 +46,64 @@ def cases_by_peer():
     yield perftest('ib_write_bw', 4096)
 
 
+# Each tenth packet of either direction, of those whose sender heeds marks, as a queue would.
+MARKS = """
+table ip marks {
+    chain out {
+        type filter hook output priority 0;
+        ip ecn ect0 numgen inc mod 10 == 9 ip ecn set ce
+    }
+    chain in {
+        type filter hook prerouting priority 0;
+        ip ecn ect0 numgen inc mod 10 == 9 ip ecn set ce
+    }
+}
+"""
+
+
+def marks_cannot_be_set():
+    """Why this machine cannot mark packets; '' if it can, and does so from now on."""
+    if not Local.has('nft'):
+        return 'no program nft'
+    said = subprocess.run(['nft', '-f', '-'], input=MARKS, stderr=subprocess.PIPE, text=True)
+    return f'nft: {said.stderr.strip().splitlines()[0]}' if said.returncode else ''
+
+
+def kernel_counts(name):
+    """A figure of the kernel's TCP in this namespace."""
+    names, values = (line.split() for line in pathlib.Path('/proc/net/netstat').read_text()
+                     .splitlines() if line.startswith('TcpExt:'))
+    return int(dict(zip(names, values))[name])
+
+
+def weft_counts(folder, name):
+    """A figure of weft's TCP, of all programs that wrote their counters into the folder."""
+    devices = [json.loads(line).get('weft0', {}) for path in pathlib.Path(folder).iterdir()
+               for line in path.read_text().splitlines()]
+    return sum(device.get('tcp_total', {}).get(name, 0) for device in devices)
+
+
+def cases_marked(folder):
+    """The peer is the kernel's TCP, which asks for ECN."""
+    pathlib.Path('/proc/sys/net/ipv4/tcp_ecn').write_text('1')
+    why_not = marks_cannot_be_set()
+
+    def marked(program, has_heard, what):
+        case = perftest(program)
+        good = case.check
+        case.name = f'{program}: {what}'
+        case.env = {'WEFT_STATS_FILE': os.path.join(folder, '%p')}
+        case.cannot_run = lambda: why_not
+        case.check = lambda outcome: good(outcome) or (
+            None if has_heard() else 'marks were set, and the sender did not hear of them')
+        return case
+
+    yield marked('ib_write_bw', lambda: kernel_counts('TCPDeliveredCE') > 0,
+                 'the kernel hears of marks')
+    yield marked('ib_read_bw', lambda: weft_counts(folder, 'reductions_by_marks') > 0,
+                 'weft heeds marks that the kernel echoes')
+
+
 def main():
     options = judge.argument_parser(__doc__).parse_args()
     try:
@@ -55,6 +118,13 @@ def main():
     with tapnet.TapSide(2, by_peer=True) as server, tapnet.TapSide(3, by_peer=True) as client:
         for case in judge.chosen(options, cases_by_peer):
             judge.run_case(tap, case, server, client)
+    with (tapnet.TapSide(4) as server, tempfile.TemporaryDirectory() as folder,
+          Local('10.78.4.1', [WEFT, 'run', '--link=socket'], unprivileged=False) as client):
+        for case in judge.chosen(options, lambda: cases_marked(folder)):
+            if case.cannot_run():
+                tap.skip(case.name, case.cannot_run())
+            else:
+                judge.run_case(tap, case, server, client)
     sys.exit(tap.finish())
 
 
