@@ -215,6 +215,12 @@ struct initiator_access {
     struct iovec room; // of the log, as much as is read
 };
 
+// What a vendor says of a namespace, as the program's last look at it has told.
+struct initiator_vendor {
+    uint32_t nsid; // 0: none, or the program has been told
+    uint8_t said[WEFT_NVME_VENDOR_MAX];
+};
+
 // A discovery controller that is kept: an event request is with it all the time.
 struct initiator_watch {
     bool has_events;
@@ -260,6 +266,7 @@ struct weft_nvme {
 
     struct initiator_access access;
     struct initiator_watch watch;
+    struct initiator_vendor vendor;
 
     uint64_t capabilities; // CAP
     bool awaits_keep_alive;

@@ -171,10 +171,18 @@ static void descriptors_take(const uint8_t *data, struct weft_nvme_namespace *re
     }
 }
 
+// Of the page that has just come: whoever asks for it next need not ask the target.
+static void vendor_keep(struct weft_nvme *nvme, uint32_t nsid)
+{
+    nvme->vendor.nsid = nsid;
+    memcpy(nvme->vendor.said, nvme->admin_data + NVME_NS_OFF_VENDOR, sizeof nvme->vendor.said);
+}
+
 static int namespace_identify(struct weft_nvme *nvme, uint32_t nsid,
                               struct weft_nvme_namespace *ret, struct why *ret_why)
 {
     const uint8_t *data = nvme->admin_data;
+    nvme->vendor.nsid = 0;
     int error = identify(nvme, NVME_CNS_NAMESPACE, nsid, "Identify Namespace", ret_why);
     if (error != 0) {
         return error;
@@ -198,6 +206,7 @@ static int namespace_identify(struct weft_nvme *nvme, uint32_t nsid,
         .block_len = 1u << shift,
         .len = blocks << shift,
         .is_read_only = (data[NVME_NS_OFF_NSATTR] & NVME_NSATTR_WRITE_PROTECTED) != 0};
+    vendor_keep(nvme, nsid);
     if (identify(nvme, NVME_CNS_NAMESPACE_DESCRIPTORS, nsid, "Identify Namespace Descriptors",
                  NULL) == 0) {
         descriptors_take(data, ret);
@@ -212,14 +221,19 @@ int weft_nvme_identify(struct weft_nvme *nvme, uint32_t nsid, struct weft_nvme_n
     return initiator_tell(ret_why, &why, namespace_identify(nvme, nsid, ret, &why));
 }
 
+// Of each page once.
 int weft_nvme_vendor_data(struct weft_nvme *nvme, uint32_t nsid, uint8_t *ret, size_t len,
                           char *ret_why)
 {
     struct why why = {""};
-    int error = identify(nvme, NVME_CNS_NAMESPACE, nsid, "Identify Namespace", &why);
+    int error = 0;
+    if (nsid == 0 || nvme->vendor.nsid != nsid) {
+        error = identify(nvme, NVME_CNS_NAMESPACE, nsid, "Identify Namespace", &why);
+        vendor_keep(nvme, nsid);
+    }
+    nvme->vendor.nsid = 0;
     if (error == 0) {
-        const uint8_t *said = nvme->admin_data + NVME_NS_OFF_VENDOR;
-        memcpy(ret, said, len < WEFT_NVME_VENDOR_MAX ? len : WEFT_NVME_VENDOR_MAX);
+        memcpy(ret, nvme->vendor.said, len < WEFT_NVME_VENDOR_MAX ? len : WEFT_NVME_VENDOR_MAX);
     }
     return initiator_tell(ret_why, &why, error);
 }

@@ -168,7 +168,8 @@ int weft_nvme_identify(struct weft_nvme *nvme, uint32_t nsid, struct weft_nvme_n
 
 // What the vendor of the target says of a namespace beyond the specification: the first `len`
 // octets of that part of Identify Namespace, WEFT_NVME_VENDOR_MAX at most, zeroes where it says
-// nothing. Blocks.
+// nothing. Right behind weft_nvme_identify of the namespace it is what that was told; else the
+// target is asked, which blocks.
 int weft_nvme_vendor_data(struct weft_nvme *nvme, uint32_t nsid, uint8_t *ret, size_t len,
                           char *ret_why);
 

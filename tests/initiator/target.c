@@ -278,6 +278,7 @@ static void identify(struct target *t, struct target_queue *q, struct command *c
         controller_fill(t, data);
         break;
     case NVME_CNS_NAMESPACE:
+        t->counters.identifies++;
         if (nsid == 1) {
             namespace_fill(t, data);
         }

@@ -83,6 +83,7 @@ const struct target_seen *target_seen(const struct target *target, unsigned queu
 
 struct target_counters {
     atomic_uint connects, io, advertised, in_capsules, keep_alives, trims, zeroes, flushes, fuas;
-    atomic_uint logs; // looks at the discovery log
+    atomic_uint logs;       // looks at the discovery log
+    atomic_uint identifies; // of a namespace
 };
 const struct target_counters *target_counters(const struct target *target);

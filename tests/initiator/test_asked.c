@@ -53,6 +53,32 @@ static void what_the_vendor_says_is_told_as_it_stands(void **state)
     scene_close(&s);
 }
 
+// Behind a look at the namespace it is of that look; later it is asked for again, as of another
+// namespace.
+static void what_the_vendor_says_came_with_the_namespace(void **state)
+{
+    const struct target_wish wish = {EDITS({TARGET_NAMESPACE, NVME_NS_OFF_VENDOR, 'w'})};
+    struct weft_nvme_namespace ns;
+    struct scene s;
+    scene_open(&s, &wish, 0, 1);
+    const struct target_counters *counters = target_counters(s.target);
+    for (unsigned i = 0; i < 3; i++) {
+        uint8_t said = 0;
+        assert_int_equal(weft_nvme_identify(s.nvme, 1, &ns, NULL), 0);
+        unsigned before = counters->identifies;
+        assert_int_equal(weft_nvme_vendor_data(s.nvme, 1, &said, 1, NULL), 0);
+        assert_int_equal(counters->identifies - before, 0);
+        assert_int_equal(said, 'w');
+        assert_int_equal(weft_nvme_vendor_data(s.nvme, 1, &said, 1, NULL), 0);
+        assert_int_equal(counters->identifies - before, 1);
+    }
+    uint8_t said = 9;
+    assert_int_equal(weft_nvme_identify(s.nvme, 1, &ns, NULL), 0);
+    assert_int_equal(weft_nvme_vendor_data(s.nvme, 77, &said, 1, NULL), 0);
+    assert_int_equal(said, 0);
+    scene_close(&s);
+}
+
 /* ---- what the target is told ----------------------------------------------------------------- */
 
 static void a_command_says_its_blocks_and_its_flags(void **state)
@@ -443,6 +469,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_vendor_says_is_told_as_it_stands),
+        cmocka_unit_test(what_the_vendor_says_came_with_the_namespace),
         cmocka_unit_test(a_command_says_its_blocks_and_its_flags),
         cmocka_unit_test(a_command_says_where_its_data_are),
         cmocka_unit_test(a_trim_says_one_range),
