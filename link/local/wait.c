@@ -32,7 +32,7 @@ enum {
     STRAY_LEN = 64,
 };
 
-#define ASK_TCP_GAP_NS (10 * NS_PER_US) // ... so often: it is a system call
+#define ASK_TCP_GAP_NS (50 * NS_PER_US) // ... so often: it is a system call
 
 /* ---- awake and asleep ------------------------------------------------------------------------ */
 

@@ -11,7 +11,7 @@
 enum { RING_LEN = 64 * 1024 };
 #define LINGER_NS       (20 * NS_PER_US)
 #define PEER_TIMEOUT_NS (200 * NS_PER_MS)
-#define TCP_GAP_NS      (10 * NS_PER_US)
+#define TCP_GAP_NS      (50 * NS_PER_US)
 
 static instant_ns now_ns; // goes on with each look, unless it is held
 static bool is_held;
