@@ -140,6 +140,66 @@ static void counts_up_to_a_power_of_two_are_exact(void **state)
     assert_true(histogram_count_to(&h, UINT64_MAX) == NUMBER_COUNT);
 }
 
+static void add_of(uint64_t value, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        histogram_add(&h, value);
+    }
+}
+
+// Small values have buckets of their own: so many of 1, then of 2.
+static void the_rank_of_a_percentile_is_rounded_up(void **state)
+{
+    static const struct {
+        unsigned ones, twos, permille;
+        uint64_t value;
+    } rows[] = {{1, 0, 1, 1},        {1, 0, 1000, 1},      {5, 5, 500, 1},
+                {5, 5, 501, 2},      {1, 9, 100, 1},       {1, 9, 101, 2},
+                {998, 1, 1000, 2},   {998, 1, 998, 1},     {1000, 999, 500, 1},
+                {1000, 999, 501, 2}, {1000, 1000, 500, 1}, {1000, 1000, 501, 2},
+                {3000, 1, 999, 1},   {3000, 1, 1000, 2}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setup(state);
+        add_of(1, rows[i].ones);
+        add_of(2, rows[i].twos);
+        assert_int_equal(histogram_percentile(&h, rows[i].permille), rows[i].value);
+    }
+}
+
+static void a_percentile_is_the_middle_of_its_bucket(void **state)
+{
+    add_of(1024, 3);
+    add_of(5000, 1);
+    assert_int_equal(histogram_bucket_last(histogram_bucket_of(1024)), 1087);
+    assert_int_equal(histogram_percentile(&h, 500), 1024 + 63 / 2);
+    setup(state);
+    add_of(UINT64_MAX - 1, 2); // in the last bucket, which has no end
+    assert_true(histogram_percentile(&h, 500) == UINT64_MAX - 1);
+}
+
+static void four_percentiles_are_shown(void **state)
+{
+    static const struct histogram_shown shown[] = {
+        {500, "p50_ns"}, {900, "p90_ns"}, {990, "p99_ns"}, {999, "p999_ns"}};
+    for (unsigned i = 0; i < HISTOGRAM_SHOWN_COUNT; i++) {
+        assert_int_equal(histogram_shown[i].permille, shown[i].permille);
+        assert_string_equal(histogram_shown[i].name, shown[i].name);
+    }
+}
+
+static void counts_are_of_buckets_that_end_before(void **state)
+{
+    add_of(0, 1);
+    add_of(7, 2);
+    add_of(1030, 4); // 1024 to 1087
+    static const struct {
+        uint64_t limit, count;
+    } rows[] = {{0, 1}, {6, 1}, {7, 3}, {1023, 3}, {1086, 3}, {1087, 7}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(histogram_count_to(&h, rows[i].limit), rows[i].count);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +211,10 @@ int main(void)
         cmocka_unit_test_setup(nothing_in_a_bucket_is_above_the_greatest_number, setup),
         cmocka_unit_test_setup(what_is_merged_is_what_one_would_have_counted, setup),
         cmocka_unit_test_setup(counts_up_to_a_power_of_two_are_exact, setup),
+        cmocka_unit_test_setup(the_rank_of_a_percentile_is_rounded_up, setup),
+        cmocka_unit_test_setup(a_percentile_is_the_middle_of_its_bucket, setup),
+        cmocka_unit_test_setup(four_percentiles_are_shown, setup),
+        cmocka_unit_test_setup(counts_are_of_buckets_that_end_before, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
