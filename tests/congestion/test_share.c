@@ -180,6 +180,108 @@ static void what_nobody_answers_is_written_off(void **state)
     assert_false(may(2, 9));
 }
 
+// A millisecond; who has something out in it counts in the next one too.
+static void a_period_is_a_millisecond(void **state)
+{
+    static const struct {
+        duration_ns later_ns;
+        uint32_t packets; // of two who had something out, and of itself
+    } rows[] = {{0, 5}, {NS_PER_MS - 1, 5}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        begin(state);
+        set(0, 1); // a period begins
+        set(1, 1);
+        set(1, 0);
+        now += rows[i].later_ns;
+        set(0, 2);
+        assert_int_equal(congestion_member_packets(&members[0], PACKET_LEN), rows[i].packets);
+    }
+    now += 1;
+    set(0, 1); // the next one
+    assert_int_equal(share.period_began, now);
+    assert_int_equal(share.most_active_before, 2);
+    assert_int_equal(share.most_active, 1);
+    now += NS_PER_MS - 1;
+    set(0, 2);
+    assert_int_equal(congestion_member_packets(&members[0], PACKET_LEN), 5);
+    now += 1;
+    set(0, 1);
+    assert_int_equal(share.most_active_before, 1);
+    assert_int_equal(congestion_member_packets(&members[0], PACKET_LEN), 10);
+}
+
+static void who_waits_is_one_of_those_who_share(void **state)
+{
+    congestion_member_set(&members[0], 1, now); // an octet is something
+    assert_int_equal(share.active, 1);
+    assert_int_equal(congestion_member_packets(&members[0], PACKET_LEN), 10);
+    assert_int_equal(congestion_member_packets(&members[1], PACKET_LEN), 5);
+    set(0, 10);
+    wait_for(1, 1);
+    assert_int_equal(share.active, 2);
+    assert_int_equal(share.most_active, 2);
+    wait_for(1, 2); // more: it stands there already
+    assert_int_equal(share.active, 2);
+    assert_true(congestion_member_waits(&members[1]));
+    congestion_member_leave(&members[1]);
+    assert_int_equal(share.active, 1);
+    assert_false(congestion_member_waits(&members[1]));
+    assert_true(congestion_member_until(&members[1]) == INSTANT_NEVER);
+}
+
+// What one has already is not promised to it once more.
+static void of_those_who_wait_what_they_have_counts_once(void **state)
+{
+    set(1, 2);
+    set(0, 8);
+    wait_for(1, 4);
+    wait_for(2, 3);
+    set(0, 5); // two more for the one, three for the other: there are three
+    assert_int_equal(told[1], 1);
+    assert_int_equal(told[2], 0);
+    set(0, 3); // five
+    assert_int_equal(told[2], 1);
+}
+
+static void silence_is_since_something_came_back(void **state)
+{
+    set(0, 5);
+    now += CONGESTION_WRITE_OFF_NS - 1;
+    set(0, 10); // more: nothing has come back by that
+    assert_false(may(1, 1));
+    now += 1;
+    assert_true(may(1, 1));
+    set(0, 9);
+    assert_false(may(1, 2));
+    now += CONGESTION_WRITE_OFF_NS - 1;
+    assert_false(may(1, 2));
+    now += 1;
+    assert_true(may(1, 2));
+    set(0, 0);
+    now += 10 * CONGESTION_WRITE_OFF_NS;
+    wait_for(2, 1);
+    assert_false(may(1, 1)); // where nothing is out nobody is silent, and the other is first
+    set(1, 10);
+    assert_int_equal(share.epoch, 0);
+}
+
+static void what_was_written_off_counts_anew_when_it_is_told_again(void **state)
+{
+    set(0, 4);
+    set(1, 4);
+    now += CONGESTION_WRITE_OFF_NS;
+    set(2, 3); // all else is written off
+    assert_int_equal(share.epoch, 1);
+    assert_int_equal(share.out_len, 3 * PACKET_LEN);
+    assert_int_equal(most(0), 7);
+    set(0, 4); // the same as before, of this epoch
+    assert_int_equal(share.out_len, 7 * PACKET_LEN);
+    assert_int_equal(most(0), 7);
+    assert_int_equal(most(1), 3);
+    set(0, 4);
+    assert_int_equal(share.out_len, 7 * PACKET_LEN);
+}
+
 static void without_a_share_all_may(void **state)
 {
     struct congestion_member alone;
@@ -187,6 +289,7 @@ static void without_a_share_all_may(void **state)
     congestion_member_set(&alone, UINT64_MAX, now);
     assert_true(congestion_member_may(&alone, UINT64_MAX, now));
     assert_int_equal(congestion_member_packets(&alone, PACKET_LEN), UINT32_MAX);
+    assert_true(congestion_member_most(&alone) == UINT64_MAX);
     congestion_member_leave(&alone);
 }
 
@@ -202,6 +305,11 @@ int main(void)
         cmocka_unit_test_setup(who_leaves_the_line_lets_the_next_pass, begin),
         cmocka_unit_test_setup(what_is_more_than_the_room_leaves_when_nothing_is_out, begin),
         cmocka_unit_test_setup(what_nobody_answers_is_written_off, begin),
+        cmocka_unit_test_setup(a_period_is_a_millisecond, begin),
+        cmocka_unit_test_setup(who_waits_is_one_of_those_who_share, begin),
+        cmocka_unit_test_setup(of_those_who_wait_what_they_have_counts_once, begin),
+        cmocka_unit_test_setup(silence_is_since_something_came_back, begin),
+        cmocka_unit_test_setup(what_was_written_off_counts_anew_when_it_is_told_again, begin),
         cmocka_unit_test_setup(without_a_share_all_may, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

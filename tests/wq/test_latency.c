@@ -47,6 +47,7 @@ static void each_operation_has_a_histogram(void **state)
 {
     static const uint64_t counts[LATENCY_OPERATION_COUNT] = {
         [LATENCY_SEND] = 3, [LATENCY_WRITE] = 2, [LATENCY_READ] = 1, [LATENCY_ATOMIC] = 2};
+    static const char *const names[] = {"send", "write", "read", "atomic"};
     static struct latency latency;
     for (unsigned opcode = 0; opcode < WQE_OPCODE_COUNT; opcode++) {
         latency_note(&latency, opcode, 1000);
@@ -54,6 +55,7 @@ static void each_operation_has_a_histogram(void **state)
     for (unsigned i = 0; i < LATENCY_OPERATION_COUNT; i++) {
         assert_int_equal(latency.of[i].count, counts[i]);
         assert_true(latency.of[i].sum == 1000 * counts[i]);
+        assert_string_equal(latency_operation_name((enum latency_operation)i), names[i]);
     }
 }
 
