@@ -80,6 +80,9 @@ static void each_segment_has_its_header_and_its_payload(void **state)
         assert_int_equal(h.flags, i < COUNT - 1 ? TCP_ACK : TCP_ACK | TCP_PSH | TCP_FIN);
     }
     assert_int_equal(packet_cut_taken(&cut, 3), 3);
+    assert_int_equal(segments->transport->protocol, IP_PROTOCOL_TCP);
+    assert_int_equal(segments->transport->checksum_off, TCP_OFF_CHECKSUM);
+    assert_int_equal(segments->transport->header_len, TCP_HEADER_LEN);
 }
 
 static void elements_of_segments_lie_behind_one_another(void **state)
