@@ -1,6 +1,6 @@
 // libweft-view.so, for LD_PRELOAD (`weft run --view=preload`): the calls of libc that take a path,
 // each as it is but for the paths of view/paths.h. What takes a descriptor needs nothing: a folder
-// that was opened here is one of the tree.
+// that was opened here is one of the tree; nor do paths from a folder that a program has gone to.
 //
 // Not seen: paths relative to a folder above (openat with "infiniband" in /sys/class), and system
 // calls that a program makes by itself.
@@ -53,6 +53,7 @@
     X(faccessat)        \
     X(euidaccess)       \
     X(eaccess)          \
+    X(chdir)            \
     X(open)             \
     X(open64)           \
     X(openat)           \
@@ -142,6 +143,7 @@ HAND_ON(int, faccessat, (int fd, const char *path, int mode, int flags), fd, PAT
         flags)
 HAND_ON(int, euidaccess, (const char *path, int mode), PATH(path), mode)
 HAND_ON(int, eaccess, (const char *path, int mode), PATH(path), mode)
+HAND_ON(int, chdir, (const char *path), PATH(path))
 
 // Programs that were linked before glibc 2.33 have their stat by these names, and libc had it by no
 // others. `version` has but one value where weft runs.

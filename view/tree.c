@@ -117,6 +117,7 @@ static const struct file {
     {DEVICE "/node_type", NULL, say_node_type},
     {DEVICE "/node_desc", NULL, say_name},
     {DEVICE "/node_guid", NULL, say_guid},
+    {DEVICE "/fw_ver", WEFT_VERSION, NULL},
     {DEVICE "/sys_image_guid", NULL, say_guid},
     {PORT "/state", "4: ACTIVE", NULL},
     {PORT "/phys_state", "5: LinkUp", NULL},

@@ -72,6 +72,15 @@ def programs_that_it_starts_see_it_too():
 
 
 @case
+def who_goes_into_the_folder_is_among_the_devices():  # as ibstatus does
+    script = ('cd /sys/class/infiniband && echo * && cat weft_roce0/fw_ver && '
+              'cd weft0/ports/1 && cat state')
+    version = re.search(r'version: \'([^\']+)', (SOURCE / 'meson.build').read_text())[1]
+    expect(weft('run', '--view=preload', 'sh', '-c', script), 0,
+           f'weft0 weft_roce0\n{version}\n4: ACTIVE\n')
+
+
+@case
 def it_stands_before_what_is_preloaded_already():
     show = ['sh', '-c', 'echo $LD_PRELOAD']
     expect(weft('run', '--view=preload', *show), 0, 'libweft-view.so\n')

@@ -96,6 +96,7 @@ static void look(void)
     say("faccessat", faccessat(AT_FDCWD, NODE, R_OK | W_OK, 0) == 0);
     say("euidaccess", euidaccess(NODE, R_OK | W_OK) == 0);
     say("eaccess", eaccess(NODE, R_OK | W_OK) == 0);
+    say("chdir", chdir(FOLDER) == 0 && access("weft0/node_type", R_OK) == 0 && chdir("/") == 0);
 }
 
 static void open_all(void)
