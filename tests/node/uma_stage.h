@@ -33,6 +33,7 @@ struct stage {
     struct connect_request *connected;
     struct unit_message told; // the last message, and the descriptor beside it
     int told_fd;
+    uint32_t forgotten; // the volume that the CTA was to forget last
 };
 
 static inline void note(struct stage *s, const char *format, ...)
@@ -78,6 +79,7 @@ static inline void cta_route_remove(void *ctx, uint32_t connection)
 
 static inline void cta_volume_remove(void *ctx, uint32_t volume)
 {
+    ((struct stage *)ctx)->forgotten = volume;
 }
 
 static inline void cta_unit_keep(void *ctx, uint32_t unit)
