@@ -344,6 +344,122 @@ static void connections_over_rdma_are_at_least_two(void **state)
     }
 }
 
+static void a_volume_may_stand_by(void **state)
+{
+    static const struct {
+        const char *text;
+        bool may_stand_by;
+        const char *said; // NULL: it is good
+    } rows[] = {
+        {"file:/srv/a?standby=on", true, NULL},
+        {"file:/srv/a?standby=off", false, NULL},
+        {"file:/srv/a", false, NULL},
+        {"file:/srv/a?standby=onn", false, "standby=onn: it must be on or off"},
+        {"file:/srv/a?standby=of", false, "standby=of: it must be on or off"},
+        {"file:/srv/a?standby=", false, "standby=: it must be on or off"},
+        {"file:/srv/a?standby=ofn", false, "standby=ofn: it must be on or off"},
+        {"file:/srv/a?standby=no", false, "standby=no: it must be on or off"},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct volume_wish wish;
+        struct why why = {""};
+        int error = wish_parse(rows[i].text, &wish, &why);
+        if (rows[i].said != NULL) {
+            expect_fails(error, &why, rows[i].said);
+            continue;
+        }
+        assert_int_equal(error, 0);
+        assert_int_equal(wish.may_stand_by, rows[i].may_stand_by);
+        assert_string_equal(wish.uri, "file:/srv/a");
+    }
+}
+
+static void who_may_stand_by_has_an_rta_and_a_device_for_it(void **state)
+{
+    struct volume_wish wish;
+    struct why why = {""};
+    assert_int_equal(wish_parse("ram:1M", &wish, &why), 0);
+    assert_int_equal(wish_standby_check(&wish, false, &why), 0); // nobody wishes it
+    wish.may_stand_by = true;
+    assert_int_equal(wish_standby_check(&wish, true, &why), -EINVAL); // memory is one node's
+    assert_true(why_is_said(&why));
+    assert_int_equal(wish_parse("file:/srv/a?standby=on", &wish, &why), 0);
+    assert_int_equal(wish_standby_check(&wish, true, &why), 0);
+    expect_fails(wish_standby_check(&wish, false, &why), &why, "has an RTA of its own");
+    wish.read_only = true;
+    expect_fails(wish_standby_check(&wish, true, &why), &why, "is read-only");
+}
+
+static void controllers_are_numbered_from_what_leaves_room_for_all(void **state)
+{
+    uint16_t number = 0;
+    struct why why = {""};
+    assert_int_equal(wish_cntlid_parse("1", &number, &why), 0);
+    assert_int_equal(number, 1);
+    assert_int_equal(wish_cntlid_parse("65264", &number, &why), 0); // and 255 up to ffefh
+    assert_int_equal(number, 65264);
+    expect_fails(wish_cntlid_parse("65265", &number, &why), &why, "it must be 1 to 65264");
+    expect_fails(wish_cntlid_parse("0", &number, &why), &why, "it must be 1 to 65264");
+    assert_int_equal(number, 65264);
+}
+
+static void a_namespace_has_a_number_from_1(void **state)
+{
+    struct volume_wish wish;
+    struct why why = {""};
+    assert_int_equal(wish_parse("ram:1M?nsid=1", &wish, &why), 0);
+    assert_int_equal(wish.places[VOLUME_IN_SUBSYSTEM].member, 1);
+    assert_int_equal(wish_parse("ram:1M?nsid=256", &wish, &why), 0);
+    expect_fails(wish_parse("ram:1M?nsid=257", &wish, &why), &why, "it must be 1 to 256");
+    expect_fails(wish_parse("ram:1M?nsid=0", &wish, &why), &why, "it must be 1 to 256");
+}
+
+static void names_have_each_letter_of_their_alphabet(void **state)
+{
+    char name[VOLUME_GROUP_MAX];
+    struct why why = {""};
+    memset(name, '~', sizeof name);
+    assert_int_equal(wish_nqn_parse("azAZ09.:-_", name, &why), 0);
+    assert_string_equal(name, "azAZ09.:-_");
+    static const char *const no_nqns[] = {"a`", "a{", "a@", "a[", "a/", "a,"};
+    for (unsigned i = 0; i < sizeof no_nqns / sizeof no_nqns[0]; i++) {
+        assert_int_equal(wish_nqn_parse(no_nqns[i], name, &why), -EINVAL);
+    }
+    static const char *const targets[] = {"iqn.az", "eui.09", "naa.-"};
+    for (unsigned i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        memset(name, '~', sizeof name);
+        assert_int_equal(wish_target_parse(targets[i], name, &why), 0);
+        assert_string_equal(name, targets[i]);
+    }
+    static const char *const none[] = {"iqn.", "iqx.az", "az", "iqn.A", "xiqn.az"};
+    for (unsigned i = 0; i < sizeof none / sizeof none[0]; i++) {
+        assert_int_equal(wish_target_parse(none[i], name, &why), -EINVAL);
+    }
+}
+
+// Of what is too long so much is told.
+static void what_is_too_long_is_told_by_its_beginning(void **state)
+{
+    static const struct {
+        const char *parameter, *said;
+    } rows[] = {{"iops=", "too many digits: "}, {"allow=", "too long a name: "}};
+    for (unsigned i = 0; i < 2; i++) {
+        for (size_t len = 63; len <= 300; len += len == 65 ? 235 : 1) {
+            char text[TEXT_MAX] = "ram:1M?";
+            struct volume_wish wish;
+            struct why why = {""};
+            append_text(text, rows[i].parameter);
+            append(text, '7', len);
+            if (wish_parse(text, &wish, &why) == 0) {
+                continue; // a name may be longer than digits
+            }
+            const char *told = strstr(why.text, rows[i].said);
+            assert_non_null(told);
+            assert_int_equal(strlen(told + strlen(rows[i].said)), len < 64 ? len : 64);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -360,6 +476,12 @@ int main(void)
         cmocka_unit_test(a_pool_is_rounded_up_to_the_longest_requests),
         cmocka_unit_test(patience_is_more_than_nothing),
         cmocka_unit_test(connections_over_rdma_are_at_least_two),
+        cmocka_unit_test(a_volume_may_stand_by),
+        cmocka_unit_test(who_may_stand_by_has_an_rta_and_a_device_for_it),
+        cmocka_unit_test(controllers_are_numbered_from_what_leaves_room_for_all),
+        cmocka_unit_test(a_namespace_has_a_number_from_1),
+        cmocka_unit_test(names_have_each_letter_of_their_alphabet),
+        cmocka_unit_test(what_is_too_long_is_told_by_its_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
