@@ -1,10 +1,12 @@
 // One question to a process, and its answer, without waiting: this test is the process as well, and
 // the clock.
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -229,6 +231,117 @@ static void what_is_under_way_may_be_given_up(void **state)
     close(fd);
 }
 
+// Longer than what a socket holds: it goes out as fast as it is read, and not an octet is another.
+static void a_long_request_goes_out_in_pieces(void **state)
+{
+    enum { LEN = 3 << 20 };
+    static char request[LEN + 1], came[LEN + 1];
+    for (unsigned i = 0; i < LEN; i++) {
+        request[i] = (char)('a' + i % 23);
+    }
+    exchange_begin(&e, &self, request, ANSWER_MAX_LEN, 0, DEADLINE_NS);
+    int fd = accept(listener, NULL, NULL);
+    size_t len = 0;
+    assert_int_equal(exchange_wants(&e).events, POLLOUT);
+    assert_int_equal(exchange_wants(&e).fd, e.fd);
+    exchange_step(&e, 1); // there is no room now
+    assert_false(exchange_is_over(&e));
+    while (len < LEN && !exchange_is_over(&e)) {
+        ssize_t got = recv(fd, came + len, LEN - len, MSG_DONTWAIT);
+        len += got > 0 ? (size_t)got : 0;
+        exchange_step(&e, 1);
+    }
+    assert_int_equal(len, LEN);
+    assert_memory_equal(came, request, LEN);
+    assert_int_equal(exchange_wants(&e).events, POLLIN);
+    assert_int_equal(recv(fd, came, 1, MSG_DONTWAIT), -1);
+    close(fd);
+    exchange_step(&e, 2);
+    expect_error(-ECONNREFUSED);
+}
+
+static void who_hangs_up_within_a_long_request_has_ended(void **state)
+{
+    enum { LEN = 3 << 20 };
+    static char request[LEN + 1];
+    memset(request, 'a', LEN);
+    exchange_begin(&e, &self, request, ANSWER_MAX_LEN, 0, DEADLINE_NS);
+    int fd = accept(listener, NULL, NULL);
+    assert_int_equal(exchange_wants(&e).events, POLLOUT);
+    close(fd);
+    exchange_step(&e, 1);
+    expect_error(-ECONNREFUSED);
+}
+
+static void a_long_answer_is_whole(void **state)
+{
+    enum { LEN = 900 << 10, PIECE = 30 << 10 };
+    static char octets[LEN];
+    char *text;
+    size_t len, written = 0;
+    for (unsigned i = 0; i < LEN; i++) {
+        octets[i] = (char)('a' + i % 19);
+    }
+    begin();
+    int fd = take_request();
+    while (written < LEN) {
+        assert_int_equal(write(fd, octets + written, PIECE), PIECE);
+        written += PIECE;
+        exchange_step(&e, 1);
+        assert_int_equal(e.answer_len, written);
+    }
+    close(fd);
+    exchange_step(&e, 2);
+    assert_int_equal(exchange_take(&e, &text, &len), 0);
+    assert_int_equal(len, LEN);
+    assert_memory_equal(text, octets, LEN);
+    free(text);
+}
+
+// A path may lead to another user's socket; an abstract name has no owner but who listens.
+static void who_listens_is_believed_by_its_user(void **state)
+{
+    char folder[] = "/tmp/weft-exchange-XXXXXX";
+    struct sockaddr_un addr;
+    assert_non_null(mkdtemp(folder));
+    struct process at_path = {.uid = getuid(), .pid = getpid()};
+    snprintf(at_path.path, sizeof at_path.path, "%s/s", folder);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    socklen_t len = process_address(&at_path, &addr);
+    assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    exchange_begin(&e, &at_path, "stat\n", ANSWER_MAX_LEN, 0, DEADLINE_NS);
+    assert_false(exchange_is_over(&e));
+    exchange_end(&e);
+    at_path.uid = getuid() + 1;
+    exchange_begin(&e, &at_path, "stat\n", ANSWER_MAX_LEN, 0, DEADLINE_NS);
+    expect_error(-EACCES);
+    close(fd);
+    unlink(at_path.path);
+    rmdir(folder);
+
+    struct process by_name = {.uid = getuid() + 1, .pid = getpid()};
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    len = process_address(&by_name, &addr);
+    assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    exchange_begin(&e, &by_name, "stat\n", ANSWER_MAX_LEN, 0, DEADLINE_NS);
+    assert_false(exchange_is_over(&e)); // our own, by another number
+    close(fd);
+}
+
+static void a_descriptor_is_closed_at_the_end(void **state)
+{
+    begin();
+    int fd = take_request(), own = e.fd;
+    exchange_end(&e);
+    assert_int_equal(e.fd, -1);
+    assert_int_equal(fcntl(own, F_GETFD), -1);
+    char octet;
+    assert_int_equal(read(fd, &octet, 1), 0);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +360,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_full_queue_of_connections_is_tried_again, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_under_way_may_be_given_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_request_goes_out_in_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_hangs_up_within_a_long_request_has_ended, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_long_answer_is_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_listens_is_believed_by_its_user, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_descriptor_is_closed_at_the_end, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
