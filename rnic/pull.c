@@ -19,7 +19,7 @@
 
 // A copy takes microseconds. One that takes so long is said to be waited for.
 static const duration_ns long_wait_ns = 100 * NS_PER_MS;
-// Between two looks whether a peer has come out.
+// Between two looks whether a peer has come out, who tells nobody (link/local/gate.c).
 static const duration_ns nap_ns = 20 * NS_PER_US;
 
 static bool is_out(const struct rnic_qp *qp)

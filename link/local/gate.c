@@ -18,6 +18,8 @@
 #include "link/local/thread.h"
 #include "link/sys.h"
 
+// Between two looks whether he is out. Nobody could wake us but him: that would cost each of his
+// copies a look at who waits, where few ever do, and who lies would not do it.
 #define NAP_NS (20 * NS_PER_US)
 
 /* ---- our memory ------------------------------------------------------------------------------ */
