@@ -22,7 +22,8 @@ int answers_parse(const char *text, size_t len, struct json_object *array);
 struct json_object *answer_member(struct json_object *object, const char *name,
                                   enum json_type type);
 
-// The text of a member, of which nothing ends its line or steers a terminal. "": none.
+// The text of a member, of which nothing ends its line or steers a terminal: that is changed where
+// it lies, so the answer is not what came any more. "": none.
 const char *answer_text(struct json_object *object, const char *name);
 
 // The number of a member, an integer that is not negative. 0: none.
