@@ -246,18 +246,25 @@ static void leave(struct session *s)
     side_chain_post(&s->side, &s->chain);
 }
 
-static void submit(void *ctx, struct initiator_command *c)
+static void submit(struct session *s, struct initiator_command *c)
 {
     static void (*const submits[WAY_COUNT])(struct session *, struct initiator_command *) = {
         [WAY_MR] = mr_submit,   [WAY_MR_INV] = mr_submit,       [WAY_MW1] = mw1_submit,
         [WAY_MW2] = mw2_submit, [WAY_ONESHOT] = oneshot_submit,
     };
-    struct session *s = ctx;
     c->started_at_s = now_s();
     submits[s->side.way](s, c);
     if (s->is_unchained) {
         leave(s);
     }
+}
+
+static void submit_all(struct session *s)
+{
+    for (struct initiator_command *c; (c = initiator_next(&s->initiator)) != NULL;) {
+        submit(s, c);
+    }
+    leave(s);
 }
 
 // The answer is here: frees what is this side's to free.
@@ -307,15 +314,14 @@ static void on_answer(struct session *s, const struct ibv_wc *wc)
 static void run(struct session *s)
 {
     struct ibv_wc wc[BATCH_COUNT];
-    initiator_start(&s->initiator);
-    leave(s);
+    submit_all(s);
     while (!initiator_is_done(&s->initiator)) {
         int count = ibv_poll_cq(s->side.cq, BATCH_COUNT, wc);
         for (int i = 0; i < count; i++) {
             completion_check(s, &wc[i]);
             on_answer(s, &wc[i]);
         }
-        leave(s);
+        submit_all(s);
         if (s->signalled > 0) {
             send_completion_take(s, wc);
         }
@@ -493,7 +499,6 @@ static bool options_read(int argc, char **argv, struct initiator_options *o, str
 int main(int argc, char **argv)
 {
     static struct session s;
-    const struct initiator_port port = {.submit = submit, .ctx = &s};
     struct initiator_options options;
     struct sockaddr_in addr;
     if (!options_read(argc, argv, &options, &s) ||
@@ -507,7 +512,7 @@ int main(int argc, char **argv)
         side_die("memory");
     }
     memset(s.memory, 0, initiator_memory_len(&options));
-    initiator_init(&s.initiator, &options, &port, s.memory);
+    initiator_init(&s.initiator, &options, s.memory);
     session_open(&s, &addr);
     double start_s = now_s();
     run(&s);

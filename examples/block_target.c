@@ -62,9 +62,8 @@ static void rdma_fill(const struct service *s, const struct target_task *task,
     wr->wr.rdma.rkey = task->memory.stag;
 }
 
-static void push(void *ctx, struct target_task *task)
+static void push(struct service *s, struct target_task *task)
 {
-    struct service *s = ctx;
     struct ibv_send_wr *wr;
     if (is_closed_by_call(s)) {
         wr = &s->pushes[s->close_count];
@@ -77,9 +76,8 @@ static void push(void *ctx, struct target_task *task)
     rdma_fill(s, task, wr);
 }
 
-static void pull(void *ctx, struct target_task *task)
+static void pull(struct service *s, struct target_task *task)
 {
-    struct service *s = ctx;
     struct ibv_send_wr *wr = chain_add(&s->chain);
     wr->opcode = IBV_WR_RDMA_READ;
     wr->send_flags = IBV_SEND_SIGNALED;
@@ -126,15 +124,26 @@ static void answer_add(struct service *s, const struct target_task *task)
     }
 }
 
-static void answer(void *ctx, struct target_task *task)
+static void answer(struct service *s, struct target_task *task)
 {
-    struct service *s = ctx;
     if (is_closed_by_call(s)) {
         close_add(s, task);
     } else {
         answer_add(s, task);
     }
     s->answered[s->answered_count++] = task;
+}
+
+static void carry_on(struct service *s, struct target_task *task)
+{
+    if (task->step == TARGET_PULL) {
+        pull(s, task);
+        return;
+    }
+    if (task->step == TARGET_PUSH) {
+        push(s, task);
+    }
+    answer(s, task);
 }
 
 static void leave(struct service *s)
@@ -186,10 +195,15 @@ static void on_completion(struct service *s, const struct ibv_wc *wc)
     s->side.completions++;
     if (wc->opcode & IBV_WC_RECV) {
         const uint8_t *message = side_receive_message(&s->side, index);
-        target_on_command(&s->target, message, wc->byte_len, memory_of(s, wc, message));
+        struct target_task *task =
+            target_on_command(&s->target, message, wc->byte_len, memory_of(s, wc, message));
+        if (task != NULL) {
+            carry_on(s, task);
+        }
         receives_add(&s->side, &s->receives, index);
     } else if ((wc->wr_id & DONE_MASK) == DONE_PULL) {
         target_on_pulled(&s->target, &s->target.tasks[index]);
+        carry_on(s, &s->target.tasks[index]);
     }
 }
 
@@ -231,7 +245,6 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 
 static void meet(struct service *s, uint8_t *disk, size_t disk_len)
 {
-    const struct target_port port = {.push = push, .pull = pull, .answer = answer, .ctx = s};
     struct rdma_conn_param param = {
         .responder_resources = 32, .initiator_depth = 32, .rnr_retry_count = 7};
     struct rdma_cm_event *event = side_event(&s->side, RDMA_CM_EVENT_CONNECT_REQUEST);
@@ -251,7 +264,7 @@ static void meet(struct service *s, uint8_t *disk, size_t disk_len)
     if (s->disk_mr == NULL) {
         side_die("ibv_reg_mr of the disk");
     }
-    target_init(&s->target, &port, disk, disk_len);
+    target_init(&s->target, disk, disk_len);
     if (rdma_accept(s->side.id, &param) != 0) {
         side_die("rdma_accept");
     }

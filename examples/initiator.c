@@ -51,15 +51,14 @@ static void memory_cut(const struct initiator *i, struct initiator_command *c)
     }
 }
 
-void initiator_init(struct initiator *i, const struct initiator_options *options,
-                    const struct initiator_port *port, uint8_t *memory)
+void initiator_init(struct initiator *i, const struct initiator_options *options, uint8_t *memory)
 {
     memset(i, 0, sizeof *i);
     i->options = *options;
-    i->port = *port;
     i->memory = memory;
     i->next_cmd_sn = 1;
-    for (unsigned slot = 0; slot < options->depth; slot++) {
+    for (unsigned slot = options->depth; slot-- > 0;) { // the first is taken first
+        i->idle[i->idle_count++] = slot;
         i->commands[slot].slot = slot;
         i->commands[slot].is_answered = true; // none is under way
         memory_cut(i, &i->commands[slot]);
@@ -88,14 +87,16 @@ static void command_start(struct initiator *i, struct initiator_command *c)
     };
     iscsi_command_emit(&command, c->pdu);
     i->started++;
-    i->port.submit(i->port.ctx, c);
 }
 
-void initiator_start(struct initiator *i)
+struct initiator_command *initiator_next(struct initiator *i)
 {
-    for (unsigned slot = 0; slot < i->options.depth && i->started < i->options.count; slot++) {
-        command_start(i, &i->commands[slot]);
+    if (i->failure != NULL || i->idle_count == 0 || i->started == i->options.count) {
+        return NULL;
     }
+    struct initiator_command *c = &i->commands[i->idle[--i->idle_count]];
+    command_start(i, c);
+    return c;
 }
 
 static struct initiator_command *find(struct initiator *i, uint32_t cmd_sn)
@@ -129,12 +130,10 @@ struct initiator_command *initiator_on_answer(struct initiator *i, const uint8_t
 void initiator_on_released(struct initiator *i, struct initiator_command *c)
 {
     i->done++;
+    i->idle[i->idle_count++] = c->slot;
     if (c->status != ISCSI_GOOD) {
         i->failure = "a command whose status is not GOOD";
     } else if (i->options.verify && !c->is_write && !content_is_right(i, c)) {
         i->failure = "blocks that are not what was written";
-    }
-    if (i->failure == NULL && i->started < i->options.count) {
-        command_start(i, c);
     }
 }

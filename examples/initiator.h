@@ -5,9 +5,9 @@
 // the answer is there. No I/O here: the same code runs over verbs (block_initiator.c) and in the
 // simulator (tests/sim/test_oneshot.c).
 //
-//     initiator_start          -> port.submit, for each command
+//     initiator_next           the command to submit next, again and again until there is none
 //     initiator_on_answer      a PDU has come: whose it is; the transport frees what that held
-//     initiator_on_released    -> port.submit, for the next one
+//     initiator_on_released    ... has done so: there may be a next one
 #pragma once
 
 #include <stdbool.h>
@@ -35,12 +35,6 @@ struct initiator_command {
     double started_at_s; // for who measures
 };
 
-struct initiator_port {
-    // Makes the memory reachable for the target and sends the PDU, whenever it can.
-    void (*submit)(void *ctx, struct initiator_command *command);
-    void *ctx;
-};
-
 struct initiator_options {
     unsigned depth;       // commands outstanding at a time
     uint32_t command_len; // octets of data, a multiple of ISCSI_BLOCK_LEN
@@ -51,9 +45,10 @@ struct initiator_options {
 
 struct initiator {
     struct initiator_options options;
-    struct initiator_port port;
     uint8_t *memory; // depth * command_len octets, lent to the target piece by piece
     struct initiator_command commands[INITIATOR_DEPTH_MAX];
+    unsigned idle[INITIATOR_DEPTH_MAX]; // slots of those that are not under way
+    unsigned idle_count;
     uint32_t next_cmd_sn;
     uint32_t exp_stat_sn;
     uint64_t started, done;
@@ -65,16 +60,16 @@ static inline size_t initiator_memory_len(const struct initiator_options *option
 {
     return (size_t)options->depth * options->command_len;
 }
-void initiator_init(struct initiator *i, const struct initiator_options *options,
-                    const struct initiator_port *port, uint8_t *memory);
+void initiator_init(struct initiator *i, const struct initiator_options *options, uint8_t *memory);
 
-// Starts as many commands as `depth` allows.
-void initiator_start(struct initiator *i);
+// The next command: its memory is to be made reachable for the target, and its PDU sent. NULL: no
+// more now, as `depth` and `count` have it.
+struct initiator_command *initiator_next(struct initiator *i);
 
 // A PDU has come. The command that it answers; NULL: none, `failure` says why.
 struct initiator_command *initiator_on_answer(struct initiator *i, const uint8_t *pdu, size_t len);
 
-// All that the command held is free: its content is compared, and the next one starts.
+// All that the command held is free: its content is compared, and another may come next.
 void initiator_on_released(struct initiator *i, struct initiator_command *command);
 
 static inline bool initiator_is_done(const struct initiator *i)

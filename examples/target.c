@@ -2,10 +2,9 @@
 
 #include <string.h>
 
-void target_init(struct target *t, const struct target_port *port, uint8_t *disk, uint64_t disk_len)
+void target_init(struct target *t, uint8_t *disk, uint64_t disk_len)
 {
     memset(t, 0, sizeof *t);
-    t->port = *port;
     t->disk = disk;
     t->disk_len = disk_len;
     t->stat_sn = 1;
@@ -27,7 +26,7 @@ static bool is_on_disk(const struct target *t, const struct iscsi_command *c)
     return c->lba <= blocks && c->block_count <= blocks - c->lba && c->block_count > 0;
 }
 
-static void answer(struct target *t, struct target_task *task, enum iscsi_status status)
+static void answer_make(struct target *t, struct target_task *task, enum iscsi_status status)
 {
     const struct iscsi_response response = {
         .status = (uint8_t)status,
@@ -37,37 +36,37 @@ static void answer(struct target *t, struct target_task *task, enum iscsi_status
         .max_cmd_sn = task->command.cmd_sn + TARGET_TASK_MAX,
     };
     iscsi_response_emit(&response, task->answer);
-    t->port.answer(t->port.ctx, task);
 }
 
-void target_on_command(struct target *t, const uint8_t *pdu, size_t len,
-                       struct target_memory memory)
+struct target_task *target_on_command(struct target *t, const uint8_t *pdu, size_t len,
+                                      struct target_memory memory)
 {
     struct target_task *task = task_take(t);
     if (task == NULL || !iscsi_command_parse(pdu, len, &task->command)) {
         t->failure = task == NULL ? "more commands than MaxCmdSN allows"
                                   : "a message that is no SCSI Command";
-        return;
+        return NULL;
     }
     task->is_busy = true;
     task->memory = memory;
     if (!is_on_disk(t, &task->command)) {
-        answer(t, task, ISCSI_CHECK_CONDITION);
-        return;
+        task->step = TARGET_ANSWER;
+        answer_make(t, task, ISCSI_CHECK_CONDITION);
+        return task;
     }
     task->blocks = t->disk + task->command.lba * ISCSI_BLOCK_LEN;
     task->len = task->command.block_count * ISCSI_BLOCK_LEN;
-    if (task->command.is_write) {
-        t->port.pull(t->port.ctx, task);
-    } else {
-        t->port.push(t->port.ctx, task);
-        answer(t, task, ISCSI_GOOD);
+    task->step = task->command.is_write ? TARGET_PULL : TARGET_PUSH;
+    if (task->step == TARGET_PUSH) {
+        answer_make(t, task, ISCSI_GOOD);
     }
+    return task;
 }
 
 void target_on_pulled(struct target *t, struct target_task *task)
 {
-    answer(t, task, ISCSI_GOOD);
+    task->step = TARGET_ANSWER;
+    answer_make(t, task, ISCSI_GOOD);
 }
 
 void target_on_answered(struct target *t, struct target_task *task)

@@ -112,7 +112,7 @@ static void post_receive(struct node *n, uint64_t index)
     rnic_qp_ring_rq(n->qp);
 }
 
-static void submit(void *ctx, struct initiator_command *c)
+static void submit(struct initiator_command *c)
 {
     struct node *n = &w.initiator_node;
     struct oneshot_command *command = wq_oneshot_slot(n->qp->wq);
@@ -138,6 +138,13 @@ static void submit(void *ctx, struct initiator_command *c)
     ring(n);
 }
 
+static void submit_all(void)
+{
+    for (struct initiator_command *c; (c = initiator_next(&w.initiator)) != NULL;) {
+        submit(c);
+    }
+}
+
 static void post_rdma(struct target_task *task, enum wqe_opcode opcode, uint32_t flags)
 {
     struct node *n = &w.target_node;
@@ -151,17 +158,17 @@ static void post_rdma(struct target_task *task, enum wqe_opcode opcode, uint32_t
     ring(n);
 }
 
-static void push(void *ctx, struct target_task *task)
+static void push(struct target_task *task)
 {
     post_rdma(task, WQE_RDMA_WRITE, 0);
 }
 
-static void pull(void *ctx, struct target_task *task)
+static void pull(struct target_task *task)
 {
     post_rdma(task, WQE_RDMA_READ, WQE_SIGNALED);
 }
 
-static void answer(void *ctx, struct target_task *task)
+static void answer(struct target_task *task)
 {
     struct node *n = &w.target_node;
     struct send_wqe *wqe = send_slot(n, 0, WQE_SEND, WQE_INLINE | WQE_CLOSE);
@@ -171,6 +178,18 @@ static void answer(void *ctx, struct target_task *task)
     memcpy(w.answered[task->command.task_tag], task->answer, ISCSI_PDU_LEN);
     ring(n);
     target_on_answered(&w.target, task);
+}
+
+static void carry_on(struct target_task *task)
+{
+    if (task->step == TARGET_PULL) {
+        pull(task);
+        return;
+    }
+    if (task->step == TARGET_PUSH) {
+        push(task);
+    }
+    answer(task);
 }
 
 /* ---- completions ----------------------------------------------------------------------------- */
@@ -201,6 +220,7 @@ static void initiator_on_completion(const struct cqe *cqe)
     assert_memory_equal(message, w.answered[c->cmd_sn], ISCSI_PDU_LEN);
     post_receive(n, cqe->wr_id);
     initiator_on_released(&w.initiator, c);
+    submit_all();
 }
 
 static void target_on_command_message(const struct cqe *cqe)
@@ -221,7 +241,9 @@ static void target_on_command_message(const struct cqe *cqe)
         memcpy(&memory.stag, message + ISCSI_PDU_LEN, 4);
         memory.stag = ntohl(memory.stag);
     }
-    target_on_command(&w.target, message, cqe->byte_len, memory);
+    struct target_task *task = target_on_command(&w.target, message, cqe->byte_len, memory);
+    assert_non_null(task);
+    carry_on(task);
     post_receive(n, cqe->wr_id);
 }
 
@@ -240,7 +262,9 @@ static bool poll(struct node *n)
     } else if (cqe.opcode == WC_RECV) {
         target_on_command_message(&cqe);
     } else if (cqe.opcode == WC_RDMA_READ) {
-        target_on_pulled(&w.target, &w.target.tasks[cqe.wr_id & ~(uint64_t)DONE_PULL]);
+        struct target_task *task = &w.target.tasks[cqe.wr_id & ~(uint64_t)DONE_PULL];
+        target_on_pulled(&w.target, task);
+        carry_on(task);
     }
     return true;
 }
@@ -343,14 +367,11 @@ static void node_close(struct node *n)
 
 static void protocol_init(size_t disk_len)
 {
-    const struct initiator_port initiator_port = {.submit = submit};
-    const struct target_port target_port = {.push = push, .pull = pull, .answer = answer};
     w.blocks_len = initiator_memory_len(&w.options);
     w.blocks = malloc(w.blocks_len + 2 * FENCE_LEN);
     memset(w.blocks, 0xfe, w.blocks_len + 2 * FENCE_LEN);
-    initiator_init(&w.initiator, &w.options, &initiator_port, w.blocks + FENCE_LEN);
-    target_init(&w.target, &target_port, w.target_node.memory + MESSAGE_COUNT * MESSAGE_LEN,
-                disk_len);
+    initiator_init(&w.initiator, &w.options, w.blocks + FENCE_LEN);
+    target_init(&w.target, w.target_node.memory + MESSAGE_COUNT * MESSAGE_LEN, disk_len);
 }
 
 static void world_open(uint64_t seed)
@@ -424,7 +445,7 @@ static bool step(bool *has_accepted, bool *has_started)
     }
     if (w.initiator_node.is_established && !*has_started) {
         *has_started = moved = true;
-        initiator_start(&w.initiator);
+        submit_all();
     }
     moved |= poll(&w.initiator_node);
     return poll(&w.target_node) || moved;

@@ -116,7 +116,6 @@ ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdma
 # How many files of a room may call each other in a circle; a room without a row has no circle. The
 # numbers only fall: a room that is better than its row has the row lowered, or taken out.
 CYCLES = {
-    'examples': 2,
     'link': 7,  # wrappers, each before any other by way of the port; local is one of four files
     'node/ddm': 6,  # jobs end by way of a transport's port, and their end may begin another
     'node/uma': 3,
