@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "link/pcap/packet.h"
+#include "wire/ip.h"
 #include "wire/mpa.h"
 #include "wire/tcp.h"
 

@@ -255,12 +255,17 @@ static void port_is_taken_on_all_members_until_one_carries(void **state)
 static void port_that_one_member_has_not_is_refused(void **state)
 {
     (void)state;
+    enum { TRIES = 10 }; // a port that is drawn for UDP somebody else may have for TCP
     struct link *plain = link_of("udp");
-    struct link_stream *stream, *other = bound_at(plain, "127.0.0.1");
-    struct sockaddr_storage addr = addr_at("127.0.0.1", other);
-    assert_int_equal(link_bind(the_link, addr_of(&addr), 0, NULL, &stream), -EADDRINUSE);
-    link_close(other, true);
-    assert_int_equal(link_bind(the_link, addr_of(&addr), 0, NULL, &stream), 0);
+    int error = -EADDRINUSE;
+    for (unsigned i = 0; i < TRIES && error == -EADDRINUSE; i++) {
+        struct link_stream *stream, *other = bound_at(plain, "127.0.0.1");
+        struct sockaddr_storage addr = addr_at("127.0.0.1", other);
+        assert_int_equal(link_bind(the_link, addr_of(&addr), 0, NULL, &stream), -EADDRINUSE);
+        link_close(other, true);
+        error = link_bind(the_link, addr_of(&addr), 0, NULL, &stream);
+    }
+    assert_int_equal(error, 0);
     link_destroy(plain);
 }
 
