@@ -343,8 +343,9 @@ void cm_group_tell(struct cm_id *c, struct cm_event *event);
 /* ---- out (deliver.c) ------------------------------------------------------------------------- */
 
 // Synchronous ids: waits for the event that ends the call and makes it `id->event`; -1 with the
-// errno it carries. Asynchronous ones: 0 at once.
-int cm_event_complete(struct cm_id *c);
+// errno it carries. Asynchronous ones: 0 at once, and nothing of the id is looked at: another
+// thread may have taken the event and destroyed it. So a call asks for `is_sync` as it begins.
+int cm_event_complete(struct cm_id *c, bool is_sync);
 
 /* ---- not in older headers (newer.c) ---------------------------------------------------------- */
 

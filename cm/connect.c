@@ -164,7 +164,13 @@ static int connect_id(struct cm_id *c, const struct rdma_conn_param *param,
         return cm_fail(EINVAL);
     }
     choose_depths(c, param, device->max_rd_atom, device->max_rd_atom, &params);
-    return cm_result(device->way->connect(c, qp, &params));
+    const uint8_t prefix_len = c->prefix_len;
+    c->prefix_len = 0; // before its event: whoever takes that may destroy the id
+    int error = device->way->connect(c, qp, &params);
+    if (error != 0) {
+        c->prefix_len = prefix_len;
+    }
+    return cm_result(error);
 }
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
@@ -177,6 +183,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
     if (check_service(c, device) != 0) {
         return -1;
     }
+    const bool is_sync = c->is_sync;
     enum cm_state before;
     if (cm_id_claim(c, CM_CALL_CONNECT, &before) != 0) {
         return -1;
@@ -185,8 +192,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
         cm_id_unclaim(c, CM_CALL_CONNECT, before);
         return -1;
     }
-    c->prefix_len = 0;
-    return cm_event_complete(c);
+    return cm_event_complete(c, is_sync);
 }
 
 int rdma_establish(struct rdma_cm_id *id)
@@ -238,6 +244,8 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
     if (device == NULL || check_params(c, param, device) != 0) {
         return -1;
     }
+    const bool is_sync = c->is_sync;
+    const bool is_datagrams = id->qp_type == IBV_QPT_UD;
     enum cm_state before;
     if (cm_id_claim(c, CM_CALL_ACCEPT, &before) != 0) {
         return -1;
@@ -246,7 +254,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
         cm_id_unclaim(c, CM_CALL_ACCEPT, before);
         return -1;
     }
-    return id->qp_type == IBV_QPT_UD ? accept_is_over(c) : cm_event_complete(c);
+    return is_datagrams ? accept_is_over(c) : cm_event_complete(c, is_sync);
 }
 
 static int reject(struct cm_id *c, const void *private_data, uint8_t private_data_len, bool for_ece)
@@ -291,9 +299,6 @@ static const enum end_kind end_kinds[CM_STATE_COUNT] = {
 // A synchronous call waits for DISCONNECTED, unless that has been seen or cannot come.
 static bool must_wait_for_end(struct cm_id *c, enum end_kind kind)
 {
-    if (!c->is_sync) {
-        return false;
-    }
     cm_lock();
     bool waits = kind == END_ORDERLY || !list_is_empty(&cm_channel_of(c->id.channel)->events);
     waits = waits && !c->is_end_told;
@@ -310,6 +315,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
     if (id->verbs == NULL) {
         return cm_fail(EINVAL);
     }
+    const bool is_sync = c->is_sync;
     cm_lock();
     enum end_kind kind = end_kinds[c->state];
     cm_unlock();
@@ -323,7 +329,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
             return cm_result(error);
         }
     }
-    return must_wait_for_end(c, kind) ? cm_event_complete(c) : 0;
+    return is_sync && must_wait_for_end(c, kind) ? cm_event_complete(c, is_sync) : 0;
 }
 
 // Nothing has to be told to an iWARP connection: its first FPDU has told it. What comes to a queue

@@ -126,9 +126,9 @@ int rdma_get_cm_event(struct rdma_event_channel *rdma_channel, struct rdma_cm_ev
     }
 }
 
-int cm_event_complete(struct cm_id *c)
+int cm_event_complete(struct cm_id *c, bool is_sync)
 {
-    if (!c->is_sync) {
+    if (!is_sync) {
         return 0;
     }
     if (c->id.event != NULL) {

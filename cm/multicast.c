@@ -76,6 +76,7 @@ static int join(struct cm_id *c, const struct sockaddr *addr, bool receives, voi
         return cm_fail(ENOMEM);
     }
     event->group = group;
+    const bool is_sync = c->is_sync;
     cm_lock();
     list_push_tail(&c->groups, &group->link);
     cm_unlock();
@@ -83,7 +84,7 @@ static int join(struct cm_id *c, const struct sockaddr *addr, bool receives, voi
         rdma_leave_multicast(&c->id, (struct sockaddr *)&group->addr);
         return cm_fail(EBADF);
     }
-    return cm_event_complete(c);
+    return cm_event_complete(c, is_sync);
 }
 
 int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)

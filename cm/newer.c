@@ -67,10 +67,11 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *s
     if (error != 0) {
         return error == -1 ? -1 : cm_fail(ENODATA);
     }
+    const bool is_sync = c->is_sync;
     if (cm_event_post(c, (enum rdma_cm_event_type)CM_EVENT_ADDRINFO_RESOLVED, 0) != 0) {
         return -1;
     }
-    return cm_event_complete(c);
+    return cm_event_complete(c, is_sync);
 }
 
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **ret)

@@ -97,6 +97,7 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct s
     if (src->sa_family != AF_UNSPEC && src->sa_family != dst_addr->sa_family) {
         return cm_fail(EINVAL);
     }
+    const bool is_sync = c->is_sync;
     enum cm_state before;
     if (cm_id_claim(c, CM_CALL_RESOLVE_ADDR, &before) != 0) {
         return -1;
@@ -106,12 +107,13 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct s
         cm_id_unclaim(c, CM_CALL_RESOLVE_ADDR, before);
         return -1;
     }
-    return cm_event_complete(c);
+    return cm_event_complete(c, is_sync);
 }
 
 int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
     struct cm_id *c = cm_id_of(id);
+    const bool is_sync = c->is_sync;
     enum cm_state before;
     if (cm_id_claim(c, CM_CALL_RESOLVE_ROUTE, &before) != 0) {
         return -1;
@@ -120,5 +122,5 @@ int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
         cm_id_unclaim(c, CM_CALL_RESOLVE_ROUTE, before);
         return -1;
     }
-    return cm_event_complete(c);
+    return cm_event_complete(c, is_sync);
 }

@@ -280,6 +280,52 @@ static void test_a_thread_that_waits_for_events_can_be_cancelled(void **state)
     end_close(&active);
 }
 
+// Waits for the event of this type and destroys the id it is of, whose call may not be back yet.
+struct destroyer {
+    struct rdma_event_channel *channel;
+    enum rdma_cm_event_type type;
+};
+
+static void *destroy_id_of_event(void *arg)
+{
+    const struct destroyer *d = arg;
+    struct rdma_cm_event *event = event_expect(d->channel, d->type);
+    struct rdma_cm_id *id = event->id;
+    rdma_ack_cm_event(event);
+    rdma_destroy_qp(id);
+    rdma_destroy_id(id);
+    return NULL;
+}
+
+// ThreadSanitizer sees the calls that look at an id behind its event.
+static void test_a_refused_id_may_go_before_connect_is_back(void **state)
+{
+    struct end nobody, active;
+    bound_open(&nobody);
+    active_open(&active, rdma_get_src_port(nobody.id));
+    struct destroyer destroyer = {active.channel, RDMA_CM_EVENT_REJECTED};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, destroy_id_of_event, &destroyer), 0);
+    assert_int_equal(rdma_connect(active.id, NULL), 0);
+    pthread_join(thread, NULL);
+    rdma_destroy_event_channel(active.channel);
+    end_close(&nobody);
+}
+
+static void test_an_established_id_may_go_before_accept_is_back(void **state)
+{
+    struct loopback l;
+    loopback_request(&l);
+    qp_open(l.passive);
+    struct destroyer destroyer = {l.listener.channel, RDMA_CM_EVENT_ESTABLISHED};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, destroy_id_of_event, &destroyer), 0);
+    assert_int_equal(rdma_accept(l.passive, NULL), 0);
+    pthread_join(thread, NULL);
+    end_close(&l.active);
+    end_close(&l.listener);
+}
+
 static void test_every_event_has_a_name(void **state)
 {
 #define EXPECT(event) assert_string_equal(rdma_event_str(event), #event)
@@ -342,6 +388,8 @@ int main(void)
         cmocka_unit_test(test_a_migrated_id_takes_its_events_along),
         cmocka_unit_test(test_a_migrated_listener_takes_its_requests_along),
         cmocka_unit_test(test_a_thread_that_waits_for_events_can_be_cancelled),
+        cmocka_unit_test(test_a_refused_id_may_go_before_connect_is_back),
+        cmocka_unit_test(test_an_established_id_may_go_before_accept_is_back),
         cmocka_unit_test(test_every_event_has_a_name),
         cmocka_unit_test(test_a_program_writes_events_of_its_own),
     };
