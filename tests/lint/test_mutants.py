@@ -451,8 +451,8 @@ def unnamed_wrong():
     """What is wrong with the programs that one file meets if nobody names them, or ''."""
     stands_in = TEST.replace('value);', 'value)\n{\n    return value > 3;\n}') % STRONG
     code = CODE.replace('bool is', '__attribute__((noinline)) bool is')
-    with built_tree({'base/a.c': code,
-                     'tests/base/test_a.c': stands_in, 'tests/mem/test_a.c': TEST % STRONG}) as root:
+    with built_tree({'base/a.c': code, 'tests/base/test_a.c': stands_in,
+                     'tests/mem/test_a.c': TEST % STRONG}) as root:
         subprocess.run(['ninja', '-C', root / 'build'], capture_output=True, check=True)
         told = mutants(root, '--file', 'base/a.c', '--by', 'base/a', '--every').splitlines()[-1]
         found = mutants(root, '--file', 'base/a.c', '--by', 'auto', '--every').splitlines()[-1]

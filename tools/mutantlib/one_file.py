@@ -86,6 +86,11 @@ class Build:
         command = next((one for one in found if one['output'] in link), found[0])
         return shlex.split(command['command']), command['output']
 
+    def objects_of(self, path):
+        """All that are made of a file: a test may have one of its own."""
+        return {self.path / command['output'] for command in self.commands
+                if (self.path / command['file']).resolve() == path.resolve()}
+
     def compile(self, command, text, name, *more):
         """The object of a file's command, if the file had this text: read from no file, whose name
         would stand in the object. Nothing is left for the linker to optimise: such objects hold
@@ -257,8 +262,8 @@ class OneFile:
         self.alone = [mutant for mutant in self.alone if mutant not in self.killed]
 
     def made_by_build(self):
-        """The object of the file that the user's build has."""
-        return self.build.path / self.build.compiler_of(self.root / self.source.path, [])[1]
+        """The objects of the file that the user's build has."""
+        return self.build.objects_of(self.root / self.source.path)
 
     def _is_met(self, mutant, seen):
         mask = self.probes.mask_of(str(self.source.path), mutant.start, [])

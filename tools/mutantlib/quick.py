@@ -40,9 +40,9 @@ def _holds(path, names):
 
 
 def holders(build, made):
-    """The names of tests whose programs hold what this object defines, and not in an object of
-    their own."""
-    names = exported(made)
+    """The names of tests whose programs hold what a file's objects define, and not in an object of
+    their own that is of another file."""
+    names = set().union(*map(exported, made))
     paths = {facts['name']: pathlib.Path(facts['cmd'][0]) for facts in build.tests
              if pathlib.Path(facts['cmd'][0]).is_relative_to(build.path)}
     with futures.ThreadPoolExecutor() as threads:
@@ -52,11 +52,12 @@ def holders(build, made):
 
 
 def stands_in(build, name, made, names=None):
-    """Whether a test's own object defines one of these, so that the file's has no part in it."""
-    own = [build.path / word for word in build.link_of(build.facts_of(name))
-           if word.endswith('.c.o')]
-    names = names or exported(made)
-    return made not in own and any(exported(path) & names for path in own)
+    """Whether a test's own object, of another file, defines one of these, so that the file's has no
+    part in it."""
+    own = {build.path / word for word in build.link_of(build.facts_of(name))
+           if word.endswith('.c.o')}
+    names = names or set().union(*map(exported, made))
+    return not own & made and any(exported(path) & names for path in own)
 
 
 def rank(program, path):
