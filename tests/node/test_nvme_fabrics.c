@@ -602,6 +602,30 @@ static void a_reset_ends_what_was_agreed(void **state)
     stage_destroy(s);
 }
 
+// Until then it hears whether its host is there, and nothing else.
+static void an_admin_command_waits_for_its_controller_to_be_enabled(void **state)
+{
+    static const uint8_t opcodes[] = {NVME_ADMIN_KEEP_ALIVE, NVME_ADMIN_GET_FEATURES};
+    struct stage *s = stage_create(ALL);
+    struct line *admin = line_open(s);
+    struct wish wish = wish_of(s, 0, NVME_CNTLID_DYNAMIC);
+    assert_int_equal(ask(admin, &wish).status, NVME_OK);
+    for (unsigned is_enabled = 0; is_enabled < 2; is_enabled++) {
+        for (unsigned i = 0; i < 2; i++) {
+            uint8_t sqe[NVME_SQE_LEN];
+            sqe_fill(admin, sqe, opcodes[i], 0);
+            put_le32(sqe + NVME_SQE_OFF_NSID, 0);
+            put_le32(sqe + NVME_SQE_OFF_CDW10, NVME_FEATURE_NUMBER_OF_QUEUES);
+            line_send(admin, sqe);
+            assert_int_equal(line_answer(admin).status,
+                             i == 0 || is_enabled ? NVME_OK : NVME_COMMAND_SEQUENCE_ERROR);
+        }
+        property_set(admin, NVME_PROPERTY_CC, ENABLED);
+    }
+    line_end(admin);
+    stage_destroy(s);
+}
+
 static void a_discovery_controller_needs_no_sizes_and_has_no_io_queues(void **state)
 {
     struct stage *s = stage_create(ALL);
@@ -647,6 +671,7 @@ int main(void)
         cmocka_unit_test(a_controller_is_ready_if_it_can_be_as_it_shall),
         cmocka_unit_test(an_enabled_controller_stays_as_it_is_but_for_its_shutdown),
         cmocka_unit_test(a_reset_ends_what_was_agreed),
+        cmocka_unit_test(an_admin_command_waits_for_its_controller_to_be_enabled),
         cmocka_unit_test(a_discovery_controller_needs_no_sizes_and_has_no_io_queues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

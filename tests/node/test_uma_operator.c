@@ -304,6 +304,20 @@ static void a_service_has_its_error_its_name_and_its_figures(void **state)
     stage_destroy(s);
 }
 
+static void a_service_that_has_begun_at_last_is_waited_for_no_more(void **state)
+{
+    struct stage *s = stage_create();
+    s->tts_error = -EADDRINUSE;
+    uma_start(s->uma, s->now);
+    s->now = uma_next_deadline(s->uma);
+    assert_int_not_equal(s->now, INSTANT_NEVER);
+    s->tts_error = 0;
+    uma_on_deadline(s->uma, s->now);
+    expect(s, "tts-start tts-start ");
+    assert_int_equal(uma_next_deadline(s->uma), INSTANT_NEVER);
+    stage_destroy(s);
+}
+
 // Each call has the time of its own.
 static void a_state_began_at_the_time_of_the_call(void **state)
 {
@@ -491,6 +505,7 @@ int main(void)
         cmocka_unit_test(what_is_not_there_has_no_status),
         cmocka_unit_test(a_volume_has_the_error_that_it_was_not_opened_with),
         cmocka_unit_test(a_service_has_its_error_its_name_and_its_figures),
+        cmocka_unit_test(a_service_that_has_begun_at_last_is_waited_for_no_more),
         cmocka_unit_test(a_state_began_at_the_time_of_the_call),
         cmocka_unit_test(what_is_kept_is_closed_at_the_end),
         cmocka_unit_test(a_descriptor_of_who_has_been_killed_is_closed),
