@@ -173,6 +173,16 @@ bool is_over(int value)
     return value > 3;
 }
 '''
+# A test that becomes a crowd, which stays, where a change has the function say yes.
+CROWD = TEST.replace('    return %s', '''    for (int i = 0; is_over(3) && i < 400; i++) {
+        if (fork() == 0) {
+            pause();
+        }
+    }
+    if (is_over(3)) {
+        pause();
+    }
+    return is_over(4)''')
 # Values that are of two types.
 TYPED = '''#include <stdbool.h>
 enum { ONE = 1 };
@@ -447,6 +457,15 @@ def every_wrong():
     return '' if found == LIVES_OF_ENDLESS else f'{found}'
 
 
+def crowd_wrong():
+    """What is wrong with the verdict on a mutant whose program begins more and more processes, or
+    ''."""
+    with built_tree({'base/a.c': CODE, 'tests/base/test_a.c': CROWD,
+                     'tests/mem/test_a.c': TEST % 'true'}) as root:
+        said = mutants(root, '--file', 'base/a.c', '--by', 'base/a', '--every').splitlines()[-1]
+    return '' if ' 0 of them by time' in said and '0 of ' not in said.split(' killed')[0] else said
+
+
 def unnamed_wrong():
     """What is wrong with the programs that one file meets if nobody names them, or ''."""
     stands_in = TEST.replace('value);', 'value)\n{\n    return value > 3;\n}') % STRONG
@@ -508,6 +527,7 @@ def results():
     yield 'one file meets programs of a build that is there', one_file_wrong()
     yield 'a table that is read from elsewhere is seen', unexecuted_wrong()
     yield 'all mutants of a file meet them, and who never ends is killed', every_wrong()
+    yield 'a program that becomes a crowd is ended before its time is over', crowd_wrong()
     yield 'where none is named, those that hold the file meet them', unnamed_wrong()
     yield 'a test that is too long runs once, and not to its end', long_wrong()
     yield 'who ends a look at one file, by two signals, is answered by no traceback', ended_wrong()

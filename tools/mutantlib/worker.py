@@ -2,8 +2,8 @@
 namespaces of its own, so that a mutant costs what its program does and no namespace.
 
 All that a program left behind ends before the next begins. It has so much time of the processors,
-and its processes may stand still for so long; a time in which nobody runs, since the machine is
-another's, is none.
+and its processes may be so many and stand still for so long; a time in which nobody runs, since
+the machine is another's, is none.
 """
 
 import json
@@ -23,6 +23,7 @@ from .run import bounded
 LOOK_S = 0.02    # how often it is looked whether a program stands still
 COUNTED_S = 0.1  # of a time between two looks, at most
 STRETCH = 4      # who does something has so many times the time of who stands still
+CROWD = 300      # processes: a program that begins itself again and again is ended
 
 
 def ticks():
@@ -36,6 +37,11 @@ def ticks():
         if stat.parent.name != str(os.getpid()):
             total += int(fields[11]) + int(fields[12])
     return total
+
+
+def is_crowded():
+    """Where others' processes are not seen."""
+    return os.getpid() == 1 and sum(name.isdigit() for name in os.listdir('/proc')) > CROWD
 
 
 class Waiting:
@@ -55,6 +61,8 @@ class Waiting:
             status = reaped().get(self.pid)
             if status is not None:
                 return status
+            if is_crowded():
+                return -signal.SIGKILL
             if self.is_over():
                 return None
 
