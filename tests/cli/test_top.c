@@ -257,8 +257,8 @@ static void any_shape_of_an_answer_is_taken(void **state)
         "{\"weft0\":{},\"qps\":[1,null,[],{}]}",
         "{\"weft0\":{\"latency\":[],\"qps_total\":7}}",
         "{\"weft0\":{\"latency\":{\"a\":{\"buckets\":[[1],[1,2,3],7,[[],{}],[-1,-1],[5,\"x\"]]}}}}",
-        "{\"program\":{},\"weft0\":{\"latency\":{\"a\":1}},\"connections\":[{\"qp_num\":{}}],"
-        "\"qps\":[{\"qp_num\":\"1\",\"counters\":{\"in.a.octets\":\"b\"}}]}",
+        ("{\"program\":{},\"weft0\":{\"latency\":{\"a\":1}},\"connections\":[{\"qp_num\":{}}],"
+         "\"qps\":[{\"qp_num\":\"1\",\"counters\":{\"in.a.octets\":\"b\"}}]}"),
         "{\"volumes\":[{}],\"rtas\":[{\"name\":[]}],\"clients\":[{\"connection\":{}}]}",
         "{\"volumes\":{},\"rtas\":7,\"connections\":-1}",
     };

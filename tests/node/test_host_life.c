@@ -686,8 +686,8 @@ static void deadlines(void)
     nvme_at = 12;
     host->stop_by_ns = 13;
     static const char *const words[] = {"", "uma@10 ", "uma@11 cta@11 ", "uma@12 cta@12 nvme@12 ",
-                                        "say(some requests do not end: stopping without them) "
-                                        "stop "};
+                                        ("say(some requests do not end: stopping without them) "
+                                         "stop ")};
     for (unsigned i = 0; i < sizeof words / sizeof words[0]; i++) {
         member->on_deadline(member->ctx, 9 + i);
         expect(words[i]);
