@@ -168,15 +168,16 @@ static uint64_t waiting_len(const struct wire_end *e, instant_ns now)
     return e->free_at_ns > now ? (e->free_at_ns - now) * e->wire->config.rate / NS_PER_S : 0;
 }
 
-// When the last octet will have left; INSTANT_NEVER: there is no room to wait for that.
-static instant_ns leave_at(struct wire_end *e, size_t len, instant_ns now)
+// When the last octet will have left, behind those that wait; INSTANT_NEVER: there is no room for
+// that.
+static instant_ns leave_at(struct wire_end *e, size_t len, uint64_t waiting, instant_ns now)
 {
     const struct wire_config *c = &e->wire->config;
     if (c->rate == 0) {
         return now;
     }
     instant_ns begin_ns = e->free_at_ns > now ? e->free_at_ns : now;
-    if (c->queue_len > 0 && waiting_len(e, now) + len > c->queue_len) {
+    if (c->queue_len > 0 && waiting + len > c->queue_len) {
         return INSTANT_NEVER;
     }
     e->free_at_ns = begin_ns + len * NS_PER_S / c->rate;
@@ -193,8 +194,9 @@ static bool wire_send(void *ctx, const struct net_frame *frame)
         len += frame->iov[i].iov_len;
     }
     instant_ns now = now_of(w);
-    bool is_to_be_marked = w->config.mark_len > 0 && waiting_len(e, now) > w->config.mark_len;
-    instant_ns left_ns = leave_at(e, len, now);
+    uint64_t waiting = waiting_len(e, now);
+    bool is_to_be_marked = w->config.mark_len > 0 && waiting > w->config.mark_len;
+    instant_ns left_ns = leave_at(e, len, waiting, now);
     struct wire_end *to = end_find(w, ip + IPV4_OFF_DST);
     if (left_ns == INSTANT_NEVER) {
         w->overflows++;

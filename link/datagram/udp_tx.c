@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/trace.h"
+#include "link/control_message.h"
 #include "link/datagram/door.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
@@ -196,15 +197,6 @@ struct message {
     struct iovec iov;
 };
 
-static void control_add(struct msghdr *msg, int level, int type, const void *value, size_t len)
-{
-    struct cmsghdr *at = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
-    *at = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(len)};
-    memset(CMSG_DATA(at), 0, CMSG_SPACE(len) - CMSG_LEN(0)); // what fills it up is said, too
-    memcpy(CMSG_DATA(at), value, len);
-    msg->msg_controllen += CMSG_SPACE(len);
-}
-
 // The hops of the socket are not those of what goes to a group.
 static bool has_usual_hops(const struct datagram_train *t)
 {
@@ -217,15 +209,15 @@ static void control_fill(struct msghdr *msg, const struct datagram_train *t)
     bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(&t->path.remote);
     int class = t->path.traffic_class, hops = t->path.hop_limit;
     if (!t->is_single && t->count > 1) {
-        control_add(msg, IPPROTO_UDP, UDP_SEGMENT, &t->segment_len, sizeof t->segment_len);
+        control_message_add(msg, IPPROTO_UDP, UDP_SEGMENT, &t->segment_len, sizeof t->segment_len);
     }
     if (class != t->place->usual.traffic_class) {
-        control_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TOS : IPV6_TCLASS,
-                    &class, sizeof class);
+        control_message_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+                            is_ipv4 ? IP_TOS : IPV6_TCLASS, &class, sizeof class);
     }
     if (hops != 0 && !has_usual_hops(t)) {
-        control_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TTL : IPV6_HOPLIMIT,
-                    &hops, sizeof hops);
+        control_message_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+                            is_ipv4 ? IP_TTL : IPV6_HOPLIMIT, &hops, sizeof hops);
     }
     msg->msg_control = msg->msg_controllen > 0 ? msg->msg_control : NULL;
 }

@@ -10,6 +10,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "base/trace.h"
+#include "link/control_message.h"
 #include "link/device/device.h"
 #include "link/device/udp_channel.h"
 #include "link/fault_model.h"
@@ -44,14 +45,6 @@ struct control {
     _Alignas(struct cmsghdr) uint8_t octets[CONTROL_LEN];
 };
 
-static struct cmsghdr *control_add(struct msghdr *msg, int level, int type, size_t len)
-{
-    struct cmsghdr *at = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
-    *at = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(len)};
-    msg->msg_controllen += CMSG_SPACE(len);
-    return at;
-}
-
 // From which of our addresses, where the socket has not just one.
 static void control_add_source(struct msghdr *msg, const struct udp_channel *c,
                                const struct net_flow *flow)
@@ -59,13 +52,11 @@ static void control_add_source(struct msghdr *msg, const struct udp_channel *c,
     if (c->family == AF_INET) {
         struct in_pktinfo info = {0};
         memcpy(&info.ipi_spec_dst, net_addr_ipv4(&flow->local), IPV4_ADDR_LEN);
-        memcpy(CMSG_DATA(control_add(msg, IPPROTO_IP, IP_PKTINFO, sizeof info)), &info,
-               sizeof info);
+        control_message_add(msg, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
     } else {
         struct in6_pktinfo info = {.ipi6_ifindex = flow->scope};
         memcpy(&info.ipi6_addr, flow->local.octets, IPV6_ADDR_LEN);
-        memcpy(CMSG_DATA(control_add(msg, IPPROTO_IPV6, IPV6_PKTINFO, sizeof info)), &info,
-               sizeof info);
+        control_message_add(msg, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);
     }
 }
 
@@ -75,9 +66,8 @@ static void control_add_ecn(struct msghdr *msg, const struct udp_channel *c,
 {
     bool is_ipv4 = net_addr_is_ipv4(&flow->remote);
     int tos = c->tos | (int)ecn;
-    memcpy(CMSG_DATA(control_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
-                                 is_ipv4 ? IP_TOS : IPV6_TCLASS, sizeof tos)),
-           &tos, sizeof tos);
+    control_message_add(msg, is_ipv4 ? IPPROTO_IP : IPPROTO_IPV6, is_ipv4 ? IP_TOS : IPV6_TCLASS,
+                        &tos, sizeof tos);
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
@@ -127,8 +117,7 @@ static ssize_t train_send(const struct udp_channel *c, const struct net_flow *fl
         .msg_iov = t->at->iov, .msg_iovlen = t->iov_count, .msg_control = control.octets};
     if (t->segment_count > 1) {
         uint16_t len = (uint16_t)t->at->len;
-        memcpy(CMSG_DATA(control_add(&msg, IPPROTO_UDP, UDP_SEGMENT, sizeof len)), &len,
-               sizeof len);
+        control_message_add(&msg, IPPROTO_UDP, UDP_SEGMENT, &len, sizeof len);
     }
     if (t->ecn != IP_ECN_NOT_ECT) {
         control_add_ecn(&msg, c, flow, t->ecn);
