@@ -190,12 +190,11 @@ static void react_to_loss(struct tcb *tcb, uint32_t lost_before, uint32_t delive
     tcb->rto_at = now + tcp_rtt_rto(&tcb->rtt);
     if (!tcp_recovery_repairs(&tcb->recovery)) {
         tcb->counters.recoveries++;
-        if (tcb->recovery.phase == TCP_PHASE_OPEN) { // else it became smaller for a mark
+        tcp_loss_forget_probe(&tcb->loss);
+        if (tcp_recovery_enter(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt,
+                               sb->flight_len - sb->sacked_len + delivered_len)) {
             tcp_ecn_on_reduced(&tcb->ecn, tcb->snd.nxt);
         }
-        tcp_loss_forget_probe(&tcb->loss);
-        tcp_recovery_enter(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt,
-                           sb->flight_len - sb->sacked_len + delivered_len);
         TRACE(tcb->config.trace, TRACE_TCP, "%u-%u fast recovery, %u of %u octets lost",
               tcb->config.local_port, tcb->config.remote_port, sb->lost_len, sb->flight_len);
     }

@@ -22,10 +22,11 @@ struct tcp_ecn {
     tcp_seq reduced; // what had been sent when it did: its marks are answered
 };
 
-// Of a SYN: asks for it (an ECN-setup SYN, section 6.1.1), or does not.
-static inline uint8_t tcp_ecn_syn_flags(const struct tcp_config *config)
+// Of a SYN: asks for it (an ECN-setup SYN, section 6.1.1), or does not. One that somebody on the
+// way may have dropped for these flags comes again without them (section 6.1.1.1).
+static inline uint8_t tcp_ecn_syn_flags(const struct tcp_config *config, bool is_again)
 {
-    return config->ecn == TCP_ECN_REQUEST ? TCP_ECE | TCP_CWR : 0;
+    return config->ecn == TCP_ECN_REQUEST && !is_again ? TCP_ECE | TCP_CWR : 0;
 }
 
 // Of the SYN,ACK that answers a SYN with these flags.

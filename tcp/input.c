@@ -179,7 +179,7 @@ static enum tcp_refusal on_segment_syn_sent(struct tcb *tcb, const struct tcp_se
         return TCP_REFUSED_NOT_SYN;
     }
     take_syn(tcb, segment, now);
-    bool has_asked = !tcb->is_syn_resent && tcp_ecn_syn_flags(&tcb->config) != 0;
+    bool has_asked = tcp_ecn_syn_flags(&tcb->config, tcb->is_syn_resent) != 0;
     if (!has(segment, TCP_ACK)) { // both opened at the same time
         tcb->ecn.is_agreed =
             has_asked && tcp_ecn_syn_ack_flags(&tcb->config, segment->header.flags) != 0;

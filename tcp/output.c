@@ -40,14 +40,13 @@ static struct tcp_header plain_header(const struct tcb *tcb, tcp_seq seq, uint8_
     return h;
 }
 
-// RFC 3168 section 6.1.1. A SYN that somebody on the way may have dropped for these flags comes
-// again without them (section 6.1.1.1).
+// RFC 3168 section 6.1.1.
 static uint8_t syn_ecn_flags(const struct tcb *tcb)
 {
     if (tcb->state == TCP_STATE_SYN_RECEIVED) {
         return tcb->ecn.is_agreed ? TCP_ECE : 0;
     }
-    return tcb->is_syn_resent ? 0 : tcp_ecn_syn_flags(&tcb->config);
+    return tcp_ecn_syn_flags(&tcb->config, tcb->is_syn_resent);
 }
 
 static struct tcp_header syn_header(const struct tcb *tcb, instant_ns now)

@@ -37,7 +37,7 @@ static void begin(struct tcp_recovery *rec, const struct tcp_cc *cc, tcp_seq una
     rec->delivered_len = rec->out_len = 0;
 }
 
-void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
+bool tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
                         uint32_t load_len)
 {
     bool is_reduced = rec->phase == TCP_PHASE_MARKED;
@@ -47,6 +47,7 @@ void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una
     if (!is_reduced) {
         tcp_cc_on_loss(cc, flight);
     }
+    return !is_reduced;
 }
 
 bool tcp_recovery_on_mark(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,

@@ -33,9 +33,10 @@ struct tcp_recovery {
     uint32_t undo_segments; // sent again, and not known to be unneeded
 };
 
-// A loss was found. / The retransmission timer ran out. [una, nxt) is outstanding; `load_len`
+// A loss was found: whether the window becomes smaller for it, which it did already for a mark of
+// this round trip. / The retransmission timer ran out. [una, nxt) is outstanding; `load_len`
 // octets had not arrived before the acknowledgement that showed the loss, not 0.
-void tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
+bool tcp_recovery_enter(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt,
                         uint32_t load_len);
 void tcp_recovery_on_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt);
 // The peer echoes a mark; else as tcp_recovery_enter. False: the window shrinks already, or grows
