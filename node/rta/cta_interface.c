@@ -4,6 +4,7 @@
 
 #include "node/interface/cta_rta.h"
 #include "node/interface/request.h"
+#include "node/interface/rta_ddm.h"
 #include "node/rta/agent.h"
 #include "node/rta/converter.h"
 
@@ -22,7 +23,7 @@ static enum node_completion profile_answer(struct store_transaction *t)
 {
     struct io_volume *v = t->row->volume;
     struct volume_profile profile = v->profile;
-    if (v->ddm->driver->probe(v->ddm, &profile) != 0) {
+    if (ddm_probe(v->ddm, &profile) != 0) {
         return NODE_MEDIA;
     }
     v->profile = profile;

@@ -150,7 +150,7 @@ static int device_add(struct rta *rta, struct ddm *ddm, const struct unit_messag
 {
     const struct io_format *format;
     *ret = (struct volume_profile){0};
-    int error = ddm->driver->probe(ddm, ret);
+    int error = ddm_probe(ddm, ret);
     if (error != 0 || !volume_profile_is_sane(ret)) {
         why_say(ret_why, "the device could not be probed");
         return error != 0 ? error : -EPROTO;
@@ -169,7 +169,7 @@ static int device_add(struct rta *rta, struct ddm *ddm, const struct unit_messag
         why_say(ret_why, "too many volumes");
         return -ENOSPC;
     }
-    int fd = ddm->driver->poll_fd(ddm);
+    int fd = ddm_poll_fd(ddm);
     if (fd >= 0) {
         rta->parts.watch(rta->parts.ctx, fd, ddm);
     }
@@ -212,7 +212,7 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
     if (answer.error == 0) {
         answer.error = device_add(rta, ddm, ask, &answer.profile, &why);
         if (answer.error != 0) {
-            ddm->driver->close(ddm);
+            ddm_free(ddm);
         }
     }
     if (answer.error == 0 && ask->is_only != 0 && rta->parts.on_only != NULL) {
@@ -233,7 +233,7 @@ static int volume_probe(struct rta *rta, uint32_t volume)
     struct unit_message answer = {.kind = UNIT_PROBE, .volume = volume, .error = -ENOENT};
     struct io_volume *v = io_volume_find(rta->io, volume);
     if (v != NULL) {
-        answer.error = v->ddm->driver->probe(v->ddm, &answer.profile);
+        answer.error = ddm_probe(v->ddm, &answer.profile);
         if (answer.error == 0 && !volume_profile_is_sane(&answer.profile)) {
             answer.error = -EPROTO;
         }
@@ -254,7 +254,7 @@ static void changes_tell(struct rta *rta)
 
 static void device_remove(struct rta *rta, struct io_volume *v)
 {
-    int fd = v->ddm->driver->poll_fd(v->ddm);
+    int fd = ddm_poll_fd(v->ddm);
     if (fd >= 0) {
         rta->parts.unwatch(rta->parts.ctx, fd);
     }
@@ -396,7 +396,7 @@ bool rta_on_bus(struct rta *rta, instant_ns now)
 void rta_on_device(struct rta *rta, struct ddm *ddm, instant_ns now)
 {
     rta->now = now;
-    ddm->driver->poll(ddm, now);
+    ddm_poll(ddm, now);
     batch_end(rta);
 }
 
