@@ -17,13 +17,14 @@
 #include "initiator/tcp/stream.h"
 #include "node/nvme/tcp_wire.h"
 
-// What it did; or what the system says of the address.
+// What it did.
 static int say(struct why *ret_why, int error, const char *host, const char *port, const char *what)
 {
     why_say(ret_why, "%s:%s %s", host, port, what);
     return error;
 }
 
+// What the system says of it.
 static int say_of_system(struct why *ret_why, int error, const char *host, const char *port,
                          const char *what)
 {
