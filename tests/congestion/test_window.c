@@ -1,30 +1,8 @@
-// The window by itself: numbers in, window and pace out. A round trip is 100 us where nothing else
-// is said.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+// The window by itself: numbers in, window and pace out.
 #include <string.h>
-#include <cmocka.h>
 
 #include "congestion/cnp.h"
-#include "congestion/window.h"
-
-#define RTT_NS (100 * NS_PER_US)
-#define US     NS_PER_US
-
-struct bench {
-    struct congestion c;
-    instant_ns now;
-};
-
-static struct bench begin(void)
-{
-    const struct congestion_config config = {0};
-    struct bench b = {.now = 100 * NS_PER_S};
-    congestion_init(&b.c, &config);
-    return b;
-}
+#include "tests/congestion/bench.h"
 
 // A window's worth was acknowledged, and took `rtt_ns`; the next begins a little later.
 static void round_trip(struct bench *b, duration_ns rtt_ns)
@@ -43,11 +21,6 @@ static struct bench avoiding(void)
     b.c.phase = CONGESTION_AVOIDANCE;
     b.c.window = 40;
     return b;
-}
-
-static void assert_window(const struct bench *b, double expected)
-{
-    assert_true(b->c.window > expected - 0.01 && b->c.window < expected + 0.01);
 }
 
 /* ---- growing --------------------------------------------------------------------------------- */

@@ -1,28 +1,5 @@
-// The window right before and behind each of its bounds. A round trip is 100 us where nothing is
-// said.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "congestion/window.h"
-
-#define RTT_NS (100 * NS_PER_US)
-#define US     NS_PER_US
-
-struct bench {
-    struct congestion c;
-    instant_ns now;
-};
-
-static struct bench begin(void)
-{
-    const struct congestion_config config = {0};
-    struct bench b = {.now = 100 * NS_PER_S};
-    congestion_init(&b.c, &config);
-    return b;
-}
+// The window right before and behind each of its bounds.
+#include "tests/congestion/bench.h"
 
 // A window's worth was in use, and was seen to take so long.
 static void see(struct bench *b, duration_ns rtt_ns)
@@ -41,11 +18,6 @@ static struct bench avoiding(void)
     b.c.phase = CONGESTION_AVOIDANCE;
     b.c.window = 40;
     return b;
-}
-
-static void assert_window(const struct bench *b, double expected)
-{
-    assert_true(b->c.window > expected - 0.01 && b->c.window < expected + 0.01);
 }
 
 static void phases_have_names(void **state)

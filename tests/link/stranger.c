@@ -127,14 +127,22 @@ void stranger_was_heard(uint64_t count)
     assert_int_equal(packets_counted(the_link, "packets_in"), count);
 }
 
-uint32_t stranger_connects(int fd, uint16_t port)
+struct tcp_header stranger_connects_asking(int fd, uint16_t port, uint8_t flags)
 {
-    stranger_sends_syn(fd, port);
+    const struct tcp_header syn = {
+        .src_port = port, .seq = 1000, .flags = TCP_SYN | flags, .options = {.mss = 1000}};
+    stranger_sends(fd, &syn);
     stranger_was_heard(1);
-    struct tcp_header ack = {
-        .src_port = port, .seq = 1001, .ack = stranger_hears(fd).seq + 1, .flags = TCP_ACK};
+    struct tcp_header answer = stranger_hears(fd);
+    const struct tcp_header ack = {
+        .src_port = port, .seq = 1001, .ack = answer.seq + 1, .flags = TCP_ACK};
     stranger_sends(fd, &ack);
     stranger_was_heard(2);
     assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
-    return ack.ack;
+    return answer;
+}
+
+uint32_t stranger_connects(int fd, uint16_t port)
+{
+    return stranger_connects_asking(fd, port, 0).seq + 1;
 }

@@ -32,3 +32,5 @@ unsigned stranger_datagrams(int fd);
 void stranger_was_heard(uint64_t segment_count);
 // l.passive is connected with `fd`, a stranger who says no more. Returns what it acknowledges.
 uint32_t stranger_connects(int fd, uint16_t port);
+// Likewise, with more flags in its SYN. Returns the SYN,ACK.
+struct tcp_header stranger_connects_asking(int fd, uint16_t port, uint8_t flags);

@@ -409,18 +409,8 @@ static void octets_may_be_marked_where_the_stranger_asks(void **state)
     uint16_t port;
     int fd = stranger_socket(&port);
     loop_listen(&l, the_link, AF_INET);
-    struct tcp_header h = {.src_port = port,
-                           .seq = 1000,
-                           .flags = TCP_SYN | TCP_ECE | TCP_CWR,
-                           .options = {.mss = 1000}};
-    stranger_sends(fd, &h);
-    stranger_was_heard(1);
-    struct tcp_header answer = stranger_hears(fd);
+    struct tcp_header answer = stranger_connects_asking(fd, port, TCP_ECE | TCP_CWR);
     assert_int_equal(answer.flags, TCP_SYN | TCP_ACK | TCP_ECE);
-    h = (struct tcp_header){.src_port = port, .seq = 1001, .ack = answer.seq + 1, .flags = TCP_ACK};
-    stranger_sends(fd, &h);
-    stranger_was_heard(2);
-    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
     assert_int_equal(the_link->ops->set_tos(l.passive, 0x48), 0);
     setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &(int){1}, sizeof(int));
     send_text(l.passive, "x");
