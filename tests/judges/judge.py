@@ -399,17 +399,22 @@ class LocalProcess:
         return self.log.read().decode(errors='replace')
 
 
+def run_chosen(tap, cases, server_side, client_side=None):
+    """Runs these, but for those that cannot run on this machine, of which it is said why."""
+    for case in cases:
+        reason = case.cannot_run()
+        if reason:
+            tap.skip(case.name, reason)
+        else:
+            run_case(tap, case, server_side, client_side)
+
+
 def run_cases(description, cases):
     """The body of a judge script: what `cases()` gives, under `weft run` on this machine."""
     options = argument_parser(description).parse_args()
     tap = Tap()
     with weft_side(link=options.link) as side:
-        for case in chosen(options, cases):
-            reason = case.cannot_run()
-            if reason:
-                tap.skip(case.name, reason)
-            else:
-                run_case(tap, case, side)
+        run_chosen(tap, chosen(options, cases), side)
     sys.exit(tap.finish())
 
 

@@ -2,6 +2,7 @@
 """Judges over weft's own TCP as real IP packets: two processes, a tap device for each, alone and
 beside the kernel's TCP for other peers."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -90,13 +91,11 @@ def cases_marked(folder):
 
     def marked(program, has_heard, what):
         case = perftest(program)
-        good = case.check
-        case.name = f'{program}: {what}'
-        case.env = {'WEFT_STATS_FILE': os.path.join(folder, '%p')}
-        case.cannot_run = lambda: why_not
-        case.check = lambda outcome: good(outcome) or (
-            None if has_heard() else 'marks were set, and the sender did not hear of them')
-        return case
+        return dataclasses.replace(
+            case, name=f'{program}: {what}', cannot_run=lambda: why_not,
+            env={'WEFT_STATS_FILE': os.path.join(folder, '%p')},
+            check=lambda outcome: case.check(outcome) or (
+                None if has_heard() else 'marks were set, and the sender did not hear of them'))
 
     yield marked('ib_write_bw', lambda: kernel_counts('TCPDeliveredCE') > 0,
                  'the kernel hears of marks')
@@ -113,18 +112,13 @@ def main():
     tap = judge.Tap()
     with tapnet.TapSide(0) as server, tapnet.TapSide(1) as client:
         tapnet.route_between_all()
-        for case in judge.chosen(options, cases):
-            judge.run_case(tap, case, server, client)
+        judge.run_chosen(tap, judge.chosen(options, cases), server, client)
     with tapnet.TapSide(2, by_peer=True) as server, tapnet.TapSide(3, by_peer=True) as client:
-        for case in judge.chosen(options, cases_by_peer):
-            judge.run_case(tap, case, server, client)
+        judge.run_chosen(tap, judge.chosen(options, cases_by_peer), server, client)
     with (tapnet.TapSide(4) as server, tempfile.TemporaryDirectory() as folder,
           Local('10.78.4.1', [WEFT, 'run', '--link=socket'], unprivileged=False) as client):
-        for case in judge.chosen(options, lambda: cases_marked(folder)):
-            if case.cannot_run():
-                tap.skip(case.name, case.cannot_run())
-            else:
-                judge.run_case(tap, case, server, client)
+        marked = judge.chosen(options, lambda: cases_marked(folder))
+        judge.run_chosen(tap, marked, server, client)
     sys.exit(tap.finish())
 
 
