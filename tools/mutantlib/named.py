@@ -554,7 +554,7 @@ NODE = [
      '        move(t, TRANSACTION_READY, &unit->elsewhere);\n',
      'node/cta', 'what_was_not_answered_is_sent_again'),
     # The RTA.
-    ('gathered', 'node/rta/rta.c', 'int error = ddm->driver->probe(ddm, ret);', 'int error = 0;',
+    ('gathered', 'node/rta/rta.c', 'int error = ddm_probe(ddm, ret);', 'int error = 0;',
      'node/rta', 'requests_are_checked_at_the_door'),
     ('characteristics', 'node/rta/cta_interface.c',
      '    memcpy(t->data, &profile, sizeof profile);\n',
