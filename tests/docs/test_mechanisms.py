@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The tables of the source documents and their mutants (tools/mutantlib/named.py) agree: each row
-is an element, has its number, and names mutants that there are, or a reason; their texts and tests
-are there. What the mutants do to the tests is for `make mechanisms` to see.
+is an element, has its number, and names mutants that there are, or a reason; their tests are there.
+That their texts are is for tools/lint to see (`elements`), what they do to the tests for
+`make mechanisms`.
 """
 
 import pathlib
@@ -19,14 +20,6 @@ from mutantlib.named import DOCUMENTS, all_of  # noqa: E402
 
 def text_of(path):
     return (ROOT / path).read_text()
-
-
-@case
-def every_text_stands_once_in_its_file():
-    for mutant in all_of():
-        times = text_of(mutant.file).count(mutant.old)
-        assert times == 1, f'{mutant.name}: {mutant.file} has its text {times} times'
-        assert mutant.old != mutant.new, mutant.name
 
 
 @case

@@ -9,6 +9,15 @@ import textwrap
 
 LINT = pathlib.Path(__file__).resolve().parents[2] / 'tools' / 'lint'
 
+# A list of one mutant, as tools/mutantlib/named.py has it.
+NAMED = '''\
+import collections
+Mutant = collections.namedtuple('Mutant', 'name file old new')
+ROWS = [('armed', 'cq/a.c', 'c->armed++;', '')]
+def all_of():
+    return [Mutant(f'holes-{row[0]}', *row[1:]) for row in ROWS]
+'''
+
 # A name to say what is wrong, the check, the tree {path: text}, and what the report must contain
 # (None: the check must pass).
 CASES = [
@@ -55,6 +64,18 @@ CASES = [
     ('and so is a peak', 'tested',
      {'cq/a.h': '#define CQ_PEAKS(X) X(depth, "entries")\n', 'tests/cq/a.c': ''},
      'no test names the counter depth'),
+
+    ('a mutant takes away what is there once', 'elements',
+     {'tools/mutantlib/named.py': NAMED, 'cq/a.c': 'c->armed++;\n'}, None),
+    ('one whose text is written anew is found', 'elements',
+     {'tools/mutantlib/named.py': NAMED, 'cq/a.c': 'c->armed += 1;\n'},
+     'named.py:3: elements: holes-armed: cq/a.c has its text 0 times'),
+    ('one whose text stands twice is found', 'elements',
+     {'tools/mutantlib/named.py': NAMED, 'cq/a.c': 'c->armed++;\nc->armed++;\n'},
+     'cq/a.c has its text 2 times'),
+    ('one that takes nothing away is found', 'elements',
+     {'tools/mutantlib/named.py': NAMED.replace("''", "'c->armed++;'"), 'cq/a.c': 'c->armed++;\n'},
+     'holes-armed: takes nothing away'),
 
     ('memory is of bytes', 'words',
      {'docs/a.md': 'A buffer of 64 bytes, `stderr`, and 64 octets on the wire.\n'}, None),
