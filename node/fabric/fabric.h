@@ -40,13 +40,18 @@ struct fabric_parts {
     void *ctx; // of the protocol's on_request
 };
 
+#define FABRIC_COUNTERS(X)                                                      \
+    X(accepted, "connections")                                                  \
+    X(rejected, "connection requests")                                          \
+    X(broken, "connections ended by an error of RDMA: bad STags, lengths")      \
+    X(stalled, "connections ended because a beginning, or data, took too long") \
+    X(descriptors, "work requests of the RDMA manager")                         \
+    X(bad_transfers, "data that could not be moved")
+
 struct fabric_counters {
-    uint64_t accepted;
-    uint64_t rejected;      // connection requests
-    uint64_t broken;        // connections ended by an error of RDMA's: bad STags, lengths
-    uint64_t stalled;       // connections ended because a beginning, or data, took too long
-    uint64_t descriptors;   // work requests of the RDMA manager
-    uint64_t bad_transfers; // data that could not be moved
+#define X(name, text) uint64_t name;
+    FABRIC_COUNTERS(X)
+#undef X
 };
 
 // One address that is listened at.

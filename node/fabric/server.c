@@ -250,10 +250,7 @@ void fabric_figures(const struct fabric *fabric, tts_figure *figure, void *figur
 {
     struct fabric_counters c = fabric_counters(fabric);
     figure(figure_ctx, "connections", TTS_GAUGE, fabric->pair_count);
-    figure(figure_ctx, "accepted", TTS_COUNTER, c.accepted);
-    figure(figure_ctx, "rejected", TTS_COUNTER, c.rejected);
-    figure(figure_ctx, "broken", TTS_COUNTER, c.broken);
-    figure(figure_ctx, "stalled", TTS_COUNTER, c.stalled);
-    figure(figure_ctx, "descriptors", TTS_COUNTER, c.descriptors);
-    figure(figure_ctx, "bad_transfers", TTS_COUNTER, c.bad_transfers);
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, c.name);
+    FABRIC_COUNTERS(X)
+#undef X
 }

@@ -187,11 +187,10 @@ void iscsi_door_figures(const struct iscsi_door *door, tts_figure *figure, void 
 {
     const struct iscsi_counters *c = &door->counters;
     struct scsi_device_counters device = scsi_target_counters(door->iscsi->target);
-    figure(figure_ctx, "sessions", TTS_COUNTER, c->sessions);
-    figure(figure_ctx, "unproven", TTS_COUNTER, c->unproven);
-    figure(figure_ctx, "malformed", TTS_COUNTER, c->malformed);
-    figure(figure_ctx, "rejects", TTS_COUNTER, c->rejects);
-    figure(figure_ctx, "commands", TTS_COUNTER, device.commands);
-    figure(figure_ctx, "errors", TTS_COUNTER, device.errors);
-    figure(figure_ctx, "refusals", TTS_COUNTER, device.refusals);
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, c->name);
+    ISCSI_DOOR_COUNTERS(X)
+#undef X
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, device.name);
+    SCSI_DEVICE_COUNTERS(X)
+#undef X
 }

@@ -16,18 +16,27 @@ enum { ISCSI_NAME_MAX = 224 };
 
 struct iscsi;
 
+// Of all sessions, and of those that TCP carries.
+#define ISCSI_DOOR_COUNTERS(X)                                                           \
+    X(sessions, "connections that got through their login")                              \
+    X(unproven, "logins of who would not or could not prove who he is")                  \
+    X(malformed, "connections ended because the initiator did not keep to the protocol") \
+    X(rejects, "PDUs answered with Reject")
+
+#define ISCSI_TCP_COUNTERS(X)                                          \
+    X(accepted, "connections")                                         \
+    X(stalled, "connections ended because nothing moved for too long") \
+    X(refused, "connections beyond the limits, and logins")            \
+    X(digest_errors, "of headers and of data")                         \
+    X(octets_immediate, "data that came with or behind their command") \
+    X(octets_asked, "data by R2T")                                     \
+    X(octets_sent, "data of reads")
+
 struct iscsi_counters {
-    uint64_t accepted;
-    uint64_t sessions;  // that got through their login
-    uint64_t refused;   // connections beyond the limits, and logins
-    uint64_t unproven;  // of these, logins of who would not or could not prove who he is
-    uint64_t malformed; // connections ended because the initiator did not keep to the protocol
-    uint64_t stalled;   // connections ended because nothing moved for too long
-    uint64_t digest_errors;
-    uint64_t rejects;          // PDUs answered with Reject
-    uint64_t octets_immediate; // data that came with or behind their command,
-    uint64_t octets_asked;     // or by R2T
-    uint64_t octets_sent;      // data of reads
+#define X(name, text) uint64_t name;
+    ISCSI_DOOR_COUNTERS(X)
+    ISCSI_TCP_COUNTERS(X)
+#undef X
 };
 
 struct iscsi_parts {

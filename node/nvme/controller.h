@@ -157,14 +157,19 @@ struct nvme_target_parts {
     void *ctx;
 };
 
+#define NVME_COUNTERS(X)                                                               \
+    X(controllers, "admin queues connected: sessions since the start")                 \
+    X(queues, "queues connected")                                                      \
+    X(refused, "Connects refused")                                                     \
+    X(commands, "commands taken")                                                      \
+    X(errors, "commands answered with an error")                                       \
+    X(expired, "controllers ended because nothing was heard of the host for too long") \
+    X(transfers_bad, "data that the transport could not move")
+
 struct nvme_counters {
-    uint64_t queues;        // connected
-    uint64_t controllers;   // of them admin queues: sessions
-    uint64_t refused;       // Connects
-    uint64_t commands;      // taken
-    uint64_t errors;        // answered with an error
-    uint64_t expired;       // controllers ended because nothing was heard of the host for too long
-    uint64_t transfers_bad; // data that the transport could not move
+#define X(name, text) uint64_t name;
+    NVME_COUNTERS(X)
+#undef X
 };
 
 // NULL without memory.

@@ -149,13 +149,9 @@ static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
     const struct nvme_target *target = ctx;
     const struct nvme_counters *c = &target->counters;
     figure(figure_ctx, "sessions", TTS_GAUGE, nvme_target_controller_count(target));
-    figure(figure_ctx, "controllers", TTS_COUNTER, c->controllers);
-    figure(figure_ctx, "queues", TTS_COUNTER, c->queues);
-    figure(figure_ctx, "refused", TTS_COUNTER, c->refused);
-    figure(figure_ctx, "commands", TTS_COUNTER, c->commands);
-    figure(figure_ctx, "errors", TTS_COUNTER, c->errors);
-    figure(figure_ctx, "expired", TTS_COUNTER, c->expired);
-    figure(figure_ctx, "transfers_bad", TTS_COUNTER, c->transfers_bad);
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, c->name);
+    NVME_COUNTERS(X)
+#undef X
 }
 
 const struct tts_for_uma nvme_for_uma = {

@@ -42,10 +42,15 @@ struct scsi_target;
 struct logical_unit;
 struct scsi_task;
 
+#define SCSI_DEVICE_COUNTERS(X)                    \
+    X(commands, "commands taken")                  \
+    X(errors, "that ended with a check condition") \
+    X(refusals, "for want of memory: busy, or task set full")
+
 struct scsi_device_counters {
-    uint64_t commands;
-    uint64_t errors;   // that ended with a check condition
-    uint64_t refusals; // for want of memory: busy, or task set full
+#define X(name, text) uint64_t name;
+    SCSI_DEVICE_COUNTERS(X)
+#undef X
 };
 
 // What a transport does for a task; from within these calls it may answer already.

@@ -28,10 +28,15 @@ struct stream_server_parts {
     void *ctx; // of the protocol's create
 };
 
+#define STREAM_COUNTERS(X)                      \
+    X(accepted, "connections")                  \
+    X(refused, "connections beyond the limits") \
+    X(stalled, "connections ended because nothing moved for too long")
+
 struct stream_counters {
-    uint64_t accepted;
-    uint64_t refused; // beyond the limits
-    uint64_t stalled; // ended because nothing moved for too long
+#define X(name, text) uint64_t name;
+    STREAM_COUNTERS(X)
+#undef X
 };
 
 // One address.

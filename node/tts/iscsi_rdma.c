@@ -270,12 +270,9 @@ static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
     fabric_figures(&rdma->fabric, figure, figure_ctx);
     figure(figure_ctx, "refused", TTS_COUNTER,
            rdma->fabric.counters.rejected + rdma->door.counters.refused);
-    figure(figure_ctx, "unlent", TTS_COUNTER, c->unlent);
-    figure(figure_ctx, "pdus", TTS_COUNTER, c->pdus);
-    figure(figure_ctx, "oneshots", TTS_COUNTER, c->oneshots);
-    figure(figure_ctx, "closes", TTS_COUNTER, c->closes);
-    figure(figure_ctx, "fetched", TTS_COUNTER, c->fetched_len);
-    figure(figure_ctx, "delivered", TTS_COUNTER, c->delivered_len);
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, c->name);
+    ISCSI_RDMA_COUNTERS(X)
+#undef X
     iscsi_door_figures(&rdma->door, figure, figure_ctx);
 }
 

@@ -88,13 +88,18 @@ struct iscsi_rdma_pair {
     bool has_fetches;          // RDMA Reads that leave when the batch ends
 };
 
+#define ISCSI_RDMA_COUNTERS(X)                                                \
+    X(unlent, "connections ended because a command with data lent no memory") \
+    X(pdus, "PDUs that have come")                                            \
+    X(oneshots, "of these, whose header advertised memory")                   \
+    X(closes, "responses that closed the memory of their command")            \
+    X(fetched, "octets of data by RDMA Read")                                 \
+    X(delivered, "octets of data by RDMA Write")
+
 struct iscsi_rdma_counters {
-    uint64_t pdus;          // that have come
-    uint64_t oneshots;      // of these, whose header advertised memory
-    uint64_t closes;        // responses that closed the memory of their command
-    uint64_t unlent;        // connections ended because a command with data lent no memory
-    uint64_t fetched_len;   // octets of data by RDMA Read
-    uint64_t delivered_len; // octets of data by RDMA Write
+#define X(name, text) uint64_t name;
+    ISCSI_RDMA_COUNTERS(X)
+#undef X
 };
 
 struct iscsi_rdma {

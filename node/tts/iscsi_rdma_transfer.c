@@ -174,7 +174,7 @@ static void on_fetched(struct weft_rdma_request *request)
     struct iscsi_rdma_pair *cp = pair_of(task);
     bool is_there = transfer_over(task);
     loan_of(task)->is_fetching = false;
-    cp->rdma->counters.fetched_len += is_there ? task->scsi.data_len : 0;
+    cp->rdma->counters.fetched += is_there ? task->scsi.data_len : 0;
     task_fetched(&task->scsi, is_there, now_of(cp));
 }
 
@@ -188,7 +188,7 @@ static void on_delivered(struct weft_rdma_request *request)
 {
     struct iscsi_task *task = request->context;
     bool is_there = transfer_over(task);
-    pair_of(task)->rdma->counters.delivered_len += is_there ? task->scsi.data_len : 0;
+    pair_of(task)->rdma->counters.delivered += is_there ? task->scsi.data_len : 0;
     delivered(task, is_there);
 }
 

@@ -202,13 +202,9 @@ static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
 {
     const struct iscsi_tcp *tcp = ctx;
     struct iscsi_counters c = iscsi_tcp_counters(tcp);
-    figure(figure_ctx, "accepted", TTS_COUNTER, c.accepted);
-    figure(figure_ctx, "stalled", TTS_COUNTER, c.stalled);
-    figure(figure_ctx, "refused", TTS_COUNTER, c.refused);
-    figure(figure_ctx, "digest_errors", TTS_COUNTER, c.digest_errors);
-    figure(figure_ctx, "octets_immediate", TTS_COUNTER, c.octets_immediate);
-    figure(figure_ctx, "octets_asked", TTS_COUNTER, c.octets_asked);
-    figure(figure_ctx, "octets_sent", TTS_COUNTER, c.octets_sent);
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, c.name);
+    ISCSI_TCP_COUNTERS(X)
+#undef X
     iscsi_door_figures(&tcp->door, figure, figure_ctx);
 }
 

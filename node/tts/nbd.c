@@ -248,13 +248,9 @@ static void tts_hint(void *ctx, const struct resource *volume, char *ret, size_t
 static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
 {
     struct nbd_counters c = nbd_counters(ctx);
-    figure(figure_ctx, "accepted", TTS_COUNTER, c.accepted);
-    figure(figure_ctx, "established", TTS_COUNTER, c.established);
-    figure(figure_ctx, "refused", TTS_COUNTER, c.refused);
-    figure(figure_ctx, "malformed", TTS_COUNTER, c.malformed);
-    figure(figure_ctx, "stalled", TTS_COUNTER, c.stalled);
-    figure(figure_ctx, "requests", TTS_COUNTER, c.requests);
-    figure(figure_ctx, "errors", TTS_COUNTER, c.errors);
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, c.name);
+    NBD_COUNTERS(X)
+#undef X
 }
 
 const struct tts_for_uma nbd_for_uma = {

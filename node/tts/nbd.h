@@ -11,14 +11,19 @@
 
 struct nbd;
 
+#define NBD_COUNTERS(X)                                                               \
+    X(accepted, "connections")                                                        \
+    X(established, "of them, got to transmission")                                    \
+    X(refused, "connections: too many, or no volume")                                 \
+    X(malformed, "connections ended because the client did not keep to the protocol") \
+    X(stalled, "connections ended because nothing moved for too long")                \
+    X(requests, "requests taken")                                                     \
+    X(errors, "requests answered with an error")
+
 struct nbd_counters {
-    uint64_t accepted;
-    uint64_t established; // got to transmission
-    uint64_t refused;     // connections: too many, or no volume
-    uint64_t malformed;   // connections ended because the client did not keep to the protocol
-    uint64_t stalled;     // connections ended because nothing moved for too long
-    uint64_t requests;
-    uint64_t errors; // requests answered with one
+#define X(name, text) uint64_t name;
+    NBD_COUNTERS(X)
+#undef X
 };
 
 struct nbd_parts {

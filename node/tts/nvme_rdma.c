@@ -182,13 +182,9 @@ static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
     const struct nvme_rdma *rdma = ctx;
     const struct nvme_rdma_counters *c = &rdma->counters;
     fabric_figures(&rdma->fabric, figure, figure_ctx);
-    figure(figure_ctx, "malformed_capsules", TTS_COUNTER, c->malformed);
-    figure(figure_ctx, "capsules", TTS_COUNTER, c->capsules);
-    figure(figure_ctx, "in_capsule", TTS_COUNTER, c->in_capsule_len);
-    figure(figure_ctx, "fetched", TTS_COUNTER, c->fetched_len);
-    figure(figure_ctx, "delivered", TTS_COUNTER, c->delivered_len);
-    figure(figure_ctx, "oneshots", TTS_COUNTER, c->oneshots);
-    figure(figure_ctx, "invalidates", TTS_COUNTER, c->invalidates);
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, c->name);
+    NVME_RDMA_COUNTERS(X)
+#undef X
 }
 
 const struct tts_for_uma nvme_rdma_for_uma = {

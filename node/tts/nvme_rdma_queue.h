@@ -75,14 +75,19 @@ struct nvme_rdma_queue {
     bool has_fetches;            // RDMA Reads that leave then too
 };
 
+#define NVME_RDMA_COUNTERS(X)                                                    \
+    X(malformed_capsules, "connections ended because of a capsule that is none") \
+    X(capsules, "capsules taken")                                                \
+    X(in_capsule, "octets of data that came with their commands")                \
+    X(fetched, "octets of data by RDMA Read")                                    \
+    X(delivered, "octets of data by RDMA Write")                                 \
+    X(oneshots, "commands whose memory was advertised by their own Send")        \
+    X(invalidates, "responses that ended the memory of their command")
+
 struct nvme_rdma_counters {
-    uint64_t malformed; // connections ended because of a capsule that is none
-    uint64_t capsules;
-    uint64_t in_capsule_len; // octets of data that came with their commands
-    uint64_t fetched_len;    // octets of data by RDMA Read
-    uint64_t delivered_len;  // octets of data by RDMA Write
-    uint64_t oneshots;       // commands whose memory was advertised by their own Send
-    uint64_t invalidates;    // responses that ended the memory of their command
+#define X(name, text) uint64_t name;
+    NVME_RDMA_COUNTERS(X)
+#undef X
 };
 
 struct nvme_rdma {

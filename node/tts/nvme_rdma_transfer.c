@@ -78,7 +78,7 @@ static void on_fetched(struct weft_rdma_request *request)
     struct nvme_rdma_slot *slot = request->context;
     struct nvme_rdma_queue *q = slot->queue;
     enum nvme_status status = outcome_of(slot);
-    q->rdma->counters.fetched_len += status == NVME_OK ? slot->buffer.len : 0;
+    q->rdma->counters.fetched += status == NVME_OK ? slot->buffer.len : 0;
     give_back(slot, status, now_of(q));
 }
 
@@ -87,7 +87,7 @@ static void on_delivered(struct weft_rdma_request *request)
     struct nvme_rdma_slot *slot = request->context;
     struct nvme_rdma_queue *q = slot->queue;
     enum nvme_status status = outcome_of(slot);
-    q->rdma->counters.delivered_len += status == NVME_OK ? slot->buffer.len : 0;
+    q->rdma->counters.delivered += status == NVME_OK ? slot->buffer.len : 0;
     give_back(slot, status, now_of(q));
     slot_free(slot);
 }
@@ -99,7 +99,7 @@ static void fetch_from_capsule(struct nvme_rdma_slot *slot)
     CHECK(sgl->address <= slot->in_capsule_len &&
           command->data_len <= slot->in_capsule_len - sgl->address);
     memcpy(command->data, slot->capsule + NVME_SQE_LEN + sgl->address, command->data_len);
-    slot->queue->rdma->counters.in_capsule_len += command->data_len;
+    slot->queue->rdma->counters.in_capsule += command->data_len;
     give_back(slot, NVME_OK, now_of(slot->queue));
 }
 
@@ -319,7 +319,7 @@ void nvme_rdma_on_capsule(struct fabric_pair *p, const struct ibv_wc *wc, instan
     struct nvme_rdma_queue *q = nvme_rdma_queue_of(p);
     struct nvme_rdma_slot *slot = (struct nvme_rdma_slot *)(uintptr_t)wc->wr_id;
     if (wc->byte_len < NVME_SQE_LEN) {
-        q->rdma->counters.malformed++;
+        q->rdma->counters.malformed_capsules++;
         fabric_fail(p, "the client sent a capsule of less than 64 octets");
         return;
     }

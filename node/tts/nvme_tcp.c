@@ -244,14 +244,9 @@ static void tts_stop(void *ctx)
 static void tts_figures(void *ctx, tts_figure *figure, void *figure_ctx)
 {
     struct nvme_tcp_counters c = nvme_tcp_counters(ctx);
-    figure(figure_ctx, "accepted", TTS_COUNTER, c.accepted);
-    figure(figure_ctx, "refused", TTS_COUNTER, c.refused);
-    figure(figure_ctx, "malformed", TTS_COUNTER, c.malformed);
-    figure(figure_ctx, "stalled", TTS_COUNTER, c.stalled);
-    figure(figure_ctx, "digest_errors", TTS_COUNTER, c.digest_errors);
-    figure(figure_ctx, "octets_in_capsules", TTS_COUNTER, c.octets_in_capsules);
-    figure(figure_ctx, "octets_asked", TTS_COUNTER, c.octets_asked);
-    figure(figure_ctx, "octets_sent", TTS_COUNTER, c.octets_sent);
+#define X(name, text) figure(figure_ctx, #name, TTS_COUNTER, c.name);
+    NVME_TCP_COUNTERS(X)
+#undef X
 }
 
 const struct tts_for_uma nvme_tcp_for_uma = {

@@ -11,15 +11,20 @@
 
 struct nvme_tcp;
 
+#define NVME_TCP_COUNTERS(X)                                                        \
+    X(accepted, "connections")                                                      \
+    X(refused, "connections beyond what there is room for")                         \
+    X(malformed, "connections ended because the host did not keep to the protocol") \
+    X(stalled, "connections ended because nothing moved for too long")              \
+    X(digest_errors, "of headers and of data")                                      \
+    X(octets_in_capsules, "data that came with their commands")                     \
+    X(octets_asked, "data by R2T")                                                  \
+    X(octets_sent, "data of reads")
+
 struct nvme_tcp_counters {
-    uint64_t accepted;
-    uint64_t refused;       // connections beyond what there is room for
-    uint64_t malformed;     // connections ended because the host did not keep to the protocol
-    uint64_t stalled;       // connections ended because nothing moved for too long
-    uint64_t digest_errors; // of headers and of data
-    uint64_t octets_in_capsules;
-    uint64_t octets_asked; // by R2T
-    uint64_t octets_sent;  // data of reads
+#define X(name, text) uint64_t name;
+    NVME_TCP_COUNTERS(X)
+#undef X
 };
 
 struct nvme_tcp_parts {
