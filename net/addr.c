@@ -188,3 +188,32 @@ uint64_t net_flow_pseudo_sum(const struct net_flow *flow, uint8_t protocol, uint
     memcpy(h.dst, flow->remote.octets, IPV6_ADDR_LEN);
     return inet_sum_ipv6(&h, len);
 }
+
+static size_t ipv4_emit(const struct net_flow *flow, const struct net_packet *packet, uint8_t *buf)
+{
+    struct ipv4_header h = {.tos = packet->tos,
+                            .total_len = (uint16_t)(IPV4_HEADER_LEN + packet->body_len),
+                            .id = packet->ipv4_id,
+                            .ttl = packet->hops,
+                            .protocol = packet->protocol};
+    memcpy(h.src, net_addr_ipv4(&flow->local), IPV4_ADDR_LEN);
+    memcpy(h.dst, net_addr_ipv4(&flow->remote), IPV4_ADDR_LEN);
+    return ipv4_header_emit(&h, buf);
+}
+
+static size_t ipv6_emit(const struct net_flow *flow, const struct net_packet *packet, uint8_t *buf)
+{
+    struct ipv6_header h = {.traffic_class = packet->tos,
+                            .payload_len = (uint16_t)packet->body_len,
+                            .next_header = packet->protocol,
+                            .hop_limit = packet->hops};
+    memcpy(h.src, flow->local.octets, IPV6_ADDR_LEN);
+    memcpy(h.dst, flow->remote.octets, IPV6_ADDR_LEN);
+    return ipv6_header_emit(&h, buf);
+}
+
+size_t net_flow_ip_emit(const struct net_flow *flow, const struct net_packet *packet, uint8_t *buf)
+{
+    return net_addr_is_ipv4(&flow->local) ? ipv4_emit(flow, packet, buf)
+                                          : ipv6_emit(flow, packet, buf);
+}

@@ -64,3 +64,16 @@ const char *net_flow_format(const struct net_flow *flow, char *buf);
 // The sum of the pseudo-header of a segment of `len` octets that leaves on this flow, for
 // tcp_checksum_put; turned, for tcp_checksum_is_good.
 uint64_t net_flow_pseudo_sum(const struct net_flow *flow, uint8_t protocol, uint32_t len);
+
+// What the header of IP says of a packet beside where it goes.
+struct net_packet {
+    uint8_t tos, protocol, hops;
+    uint16_t ipv4_id;
+    size_t body_len; // octets behind the header
+};
+
+enum { NET_IP_HEADER_MAX = IPV6_HEADER_LEN };
+
+// The header of a packet that leaves on this flow, of its family. Returns its length, at most
+// NET_IP_HEADER_MAX.
+size_t net_flow_ip_emit(const struct net_flow *flow, const struct net_packet *packet, uint8_t *buf);

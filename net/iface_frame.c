@@ -1,40 +1,20 @@
 // Frames that leave an interface: their headers, and small messages whole.
 
-#include <string.h>
-
 #include "net/addr.h"
 #include "net/iface_internal.h"
 #include "wire/eth.h"
 #include "wire/ip.h"
 
-static size_t emit_ipv6(const struct iface_headers *from, uint8_t *buf)
-{
-    struct ipv6_header h = {.traffic_class = from->tos,
-                            .payload_len = (uint16_t)from->body_len,
-                            .next_header = from->protocol,
-                            .hop_limit = from->hops};
-    memcpy(h.src, from->flow->local.octets, IPV6_ADDR_LEN);
-    memcpy(h.dst, from->flow->remote.octets, IPV6_ADDR_LEN);
-    return ipv6_header_emit(&h, buf);
-}
-
-static size_t emit_ipv4(const struct iface_headers *from, uint16_t id, uint8_t *buf)
-{
-    struct ipv4_header h = {.tos = from->tos,
-                            .total_len = (uint16_t)(IPV4_HEADER_LEN + from->body_len),
-                            .id = id,
-                            .ttl = from->hops,
-                            .protocol = from->protocol};
-    memcpy(h.src, net_addr_ipv4(&from->flow->local), IPV4_ADDR_LEN);
-    memcpy(h.dst, net_addr_ipv4(&from->flow->remote), IPV4_ADDR_LEN);
-    return ipv4_header_emit(&h, buf);
-}
-
 size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h, uint8_t *end)
 {
     bool is_ipv6 = !net_addr_is_ipv4(&h->flow->local);
-    size_t len = is_ipv6 ? emit_ipv6(h, end - IPV6_HEADER_LEN)
-                         : emit_ipv4(h, iface->ipv4_id++, end - IPV4_HEADER_LEN);
+    struct net_packet packet = {.tos = h->tos,
+                                .protocol = h->protocol,
+                                .hops = h->hops,
+                                .ipv4_id = is_ipv6 ? 0 : iface->ipv4_id++,
+                                .body_len = h->body_len};
+    size_t len = is_ipv6 ? IPV6_HEADER_LEN : IPV4_HEADER_LEN;
+    net_flow_ip_emit(h->flow, &packet, end - len);
     if (iface->config.has_ethernet) {
         struct eth_header eth = {.dst = *h->to,
                                  .src = iface->config.eth,

@@ -10,9 +10,8 @@
 #include "wire/tcp.h"
 
 enum {
-    PCAP_IP_HEADER_MAX = IPV6_HEADER_LEN,
     // Octets of payload that fit behind the longest headers.
-    PCAP_SEGMENT_MAX = PCAP_SNAP_LEN - PCAP_IP_HEADER_MAX - TCP_HEADER_MAX_LEN,
+    PCAP_SEGMENT_MAX = PCAP_SNAP_LEN - NET_IP_HEADER_MAX - TCP_HEADER_MAX_LEN,
 };
 
 // The segment leaves on `flow`, which is IPv4 or IPv6; `ecn` and `id` are those of its packet.

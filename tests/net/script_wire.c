@@ -18,22 +18,9 @@ static uint32_t now_ms(const struct script_host *h, instant_ns at_ns)
 static size_t ip_emit(const struct net_flow *flow, enum ip_ecn ecn, uint8_t protocol, size_t len,
                       uint8_t *buf)
 {
-    if (net_addr_is_ipv4(&flow->local)) {
-        struct ipv4_header ip = {.tos = ecn,
-                                 .total_len = (uint16_t)(IPV4_HEADER_LEN + len),
-                                 .ttl = HOPS,
-                                 .protocol = protocol};
-        memcpy(ip.src, net_addr_ipv4(&flow->local), IPV4_ADDR_LEN);
-        memcpy(ip.dst, net_addr_ipv4(&flow->remote), IPV4_ADDR_LEN);
-        return ipv4_header_emit(&ip, buf);
-    }
-    struct ipv6_header ip = {.traffic_class = ecn,
-                             .payload_len = (uint16_t)len,
-                             .next_header = protocol,
-                             .hop_limit = HOPS};
-    memcpy(ip.src, flow->local.octets, IPV6_ADDR_LEN);
-    memcpy(ip.dst, flow->remote.octets, IPV6_ADDR_LEN);
-    return ipv6_header_emit(&ip, buf);
+    const struct net_packet packet = {
+        .tos = ecn, .protocol = protocol, .hops = HOPS, .body_len = len};
+    return net_flow_ip_emit(flow, &packet, buf);
 }
 
 static size_t put_numbers(uint8_t *p, uint8_t kind, uint32_t a, uint32_t b)
