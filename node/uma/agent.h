@@ -20,6 +20,16 @@ enum unit_state {
     UNIT_STATE_COUNT
 };
 
+// What its files say of a unit while they are at work: it is done when the call that the UMA was
+// entered by is over (units_settle).
+enum unit_note {
+    UNIT_NOTE_BROKEN = 1 << 0,   // its process broke the rules
+    UNIT_NOTE_LEAVES = 1 << 1,   // volumes that go have lost their last connection (volume.is_left)
+    UNIT_NOTE_STANDBY = 1 << 2,  // volumes stand by: who waits for them may be connected
+    UNIT_NOTE_NEEDED = 1 << 3,   // a volume has gone: it may have been the last
+    UNIT_NOTE_PROGRESS = 1 << 4, // something that its process was asked for is over
+};
+
 enum unit_event {
     UNIT_ON_START,
     UNIT_ON_HELLO,
@@ -40,16 +50,17 @@ struct unit {
     instant_ns timer_ns;
     duration_ns backoff_ns;
     uint64_t restarts;
-    unsigned failures; // processes in a row that did not become ready
-    int error;         // of the last one, if it could not be started: a negative errno
-    struct why why;    // what became of the last one
-    bool was_ready;    // some process of it was: the next one is a successor
-    bool has_served;   // the process now, or the last one, was
-    bool is_being_lost;
+    unsigned failures;    // processes in a row that did not become ready
+    int error;            // of the last one, if it could not be started: a negative errno
+    struct why why;       // what became of the last one
+    bool was_ready;       // some process of it was: the next one is a successor
+    bool has_served;      // the process now, or the last one, was
     bool yields;          // another node is to have the device,
     duration_ns pause_ns; // and so long before the next process is started
     struct unit_counters counters;
-    unsigned missing_count; // connections that its process is to know and does not
+    unsigned missing_count;      // connections that its process is to know and does not
+    unsigned noted;              // enum unit_note
+    struct list_link noted_link; // in uma.noted
 
     // What its process is still to be told (unit_telling.c).
     struct list_link unsaid_volumes;     // volume.unsaid
@@ -78,6 +89,7 @@ struct volume {
     uint32_t members[VOLUME_GROUPING_COUNT]; // its numbers in its groups
     bool was_open;                           // opening it again waits for the fence
     bool is_probing;                         // its device is being asked anew
+    bool is_left;                            // noted: it goes, and nobody is connected any more
     bool is_waited; // while it is being opened: another node has the device
     bool has_profile;
     int keepsake; // -1: none
@@ -128,7 +140,9 @@ struct uma {
     bool is_stopping;
     bool has_stopped;
     instant_ns tts_retry_ns;
-    instant_ns now; // of the call under way
+    instant_ns now;         // of the call under way
+    unsigned depth;         // of the calls under way: TTSs and the CTA call back
+    struct list_link noted; // units: unit.noted_link
     uint32_t volume_serial;
     uint32_t connection_serial;
     unsigned connection_count;
@@ -152,6 +166,11 @@ void unit_say(struct uma *uma, struct unit *unit, const char *what);
 struct volume *volume_next(struct uma *uma, const struct volume *volume); // in use; NULL: first
 struct volume *volume_by_number(struct uma *uma, uint32_t number);
 struct volume *volume_by_name(struct uma *uma, const char *name);
+// Does another node serve the volume, or may it?
+bool volume_stands_by(const struct uma *uma, const struct volume *volume);
+// Connections of the volume.
+unsigned connections_of(const struct uma *uma, const struct volume *volume);
+void unit_note(struct uma *uma, struct unit *unit, enum unit_note note);
 
 // ---- unit_manager.c
 
@@ -163,9 +182,9 @@ struct unit *unit_of_name(struct uma *uma, const char *name);
 void unit_on_hello(struct uma *uma, struct unit *unit, const struct unit_message *message);
 // Has every open that was asked for been answered, every connection been told?
 void unit_check_progress(struct uma *uma, struct unit *unit);
-// Units without volumes end.
-void unit_check_needed(struct uma *uma, struct unit *unit);
-void units_stop(struct uma *uma);
+// Does what was noted, and what follows from that. If the node stops, units end once nobody is
+// connected.
+void units_settle(struct uma *uma);
 
 // ---- unit_telling.c
 
@@ -195,14 +214,12 @@ void volumes_lost(struct uma *uma, struct unit *unit);
 void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_message *answer, int fd);
 void volume_on_probe(struct uma *uma, struct unit *unit, const struct unit_message *answer);
 void volume_on_standby(struct uma *uma, struct unit *unit, const struct unit_message *message);
-// Does another node serve the volume, or may it?
-bool volume_stands_by(const struct uma *uma, const struct volume *volume);
 // The unit's volumes are told of to the CTA as they stand by, or are ours.
-void volumes_standby_tell(struct uma *uma, const struct unit *unit);
+void volumes_standby_tell(struct uma *uma, struct unit *unit);
 // Is the unit's process waiting for another node?
 bool unit_is_waiting(struct uma *uma, const struct unit *unit);
 void volume_on_close(struct uma *uma, struct unit *unit, const struct unit_message *answer);
-// Goes on with a volume that shall go, and with all such of the unit.
+// Goes on with a volume that shall go, if nobody is connected to it, and with all such of the unit.
 void volume_leave(struct uma *uma, struct volume *volume);
 void volumes_leave(struct uma *uma, struct unit *unit);
 // The table as it is now; told to the TTSs.
@@ -223,10 +240,8 @@ void connections_add_all(struct uma *uma, struct unit *unit);
 // The unit's process is gone: those it had been told of are told to its successor, but for those of
 // volumes that go, which the successor does not open.
 void connections_lost(struct uma *uma, struct unit *unit);
-// Who waits to be connected to a volume that stands by is: its requests end there.
-void connections_stand_by(struct uma *uma, const struct volume *volume);
-// Connections of the volume, or of all (NULL).
-unsigned connections_of(const struct uma *uma, const struct volume *volume);
+// Who waits to be connected to a volume of the unit that stands by is: its requests end there.
+void connections_stand_by(struct uma *uma, const struct unit *unit);
 // Ends what waits on any connection: the node stops.
 void connections_fail(struct uma *uma);
 void connections_drop(struct uma *uma, const struct volume *volume);

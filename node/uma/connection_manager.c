@@ -80,16 +80,13 @@ static struct connection *take_slot(struct uma *uma)
 
 static void slot_free(struct uma *uma, struct connection *c)
 {
-    struct volume *v = c->volume;
     set_state(uma, c, CONNECTION_UNUSED);
+    c->volume->is_left = c->volume->state == VOLUME_LEAVING;
+    unit_note(uma, unit_of(uma, c), UNIT_NOTE_LEAVES);
     list_remove(&c->unsaid);
     *c = (struct connection){0};
     list_init(&c->unsaid);
     uma->connection_count--;
-    volume_leave(uma, v);
-    if (uma->is_stopping && uma->connection_count == 0) {
-        units_stop(uma);
-    }
 }
 
 static enum connect_status refusal(struct uma *uma, const struct connect_request *request)
@@ -181,12 +178,12 @@ void connection_on_route(void *ctx, uint32_t number, enum connect_status status)
     }
 }
 
-void connections_stand_by(struct uma *uma, const struct volume *volume)
+void connections_stand_by(struct uma *uma, const struct unit *unit)
 {
     for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
         struct connection *c = &uma->connections[i];
-        bool waits = c->state == CONNECTION_ROUTED && c->is_new && c->volume == volume;
-        if (waits && volume_stands_by(uma, volume)) {
+        bool waits = c->state == CONNECTION_ROUTED && c->is_new;
+        if (waits && unit_of(uma, c) == unit && volume_stands_by(uma, c->volume)) {
             admit(c);
         }
     }
@@ -199,7 +196,7 @@ static struct connection *answered(struct uma *uma, struct unit *unit,
     struct connection *c = find(uma, said->connection);
     if (c == NULL || unit_of(uma, c) != unit) {
         unit_say(uma, unit, "answered for a connection that is not its");
-        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        unit_note(uma, unit, UNIT_NOTE_BROKEN);
         return NULL;
     }
     return c;
@@ -213,12 +210,12 @@ void connection_on_added(struct uma *uma, struct unit *unit, const struct unit_m
     }
     if (said->error != 0 && !c->is_new) {
         unit_say(uma, unit, "would not have a connection that its predecessor had");
-        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        unit_note(uma, unit, UNIT_NOTE_BROKEN);
         return;
     }
     if (said->error != 0) {
         refuse_routed(uma, c, CONNECT_REFUSED);
-        unit_check_progress(uma, unit);
+        unit_note(uma, unit, UNIT_NOTE_PROGRESS);
         return;
     }
     set_state(uma, c, CONNECTION_OPEN);
@@ -228,7 +225,7 @@ void connection_on_added(struct uma *uma, struct unit *unit, const struct unit_m
     if (c->state == CONNECTION_OPEN && c->volume->state == VOLUME_LEAVING) {
         connections_drop(uma, c->volume); // it came while the volume was going
     }
-    unit_check_progress(uma, unit);
+    unit_note(uma, unit, UNIT_NOTE_PROGRESS);
 }
 
 /* ---- disconnecting --------------------------------------------------------------------------- */
@@ -248,7 +245,7 @@ void connection_disconnect(void *ctx, uint32_t number)
     } else {
         slot_free(uma, c);
     }
-    unit_check_progress(uma, unit); // the others may have waited for it
+    unit_note(uma, unit, UNIT_NOTE_PROGRESS); // the others may have waited for it
 }
 
 void connection_on_removed(struct uma *uma, struct unit *unit, const struct unit_message *said)
@@ -312,14 +309,4 @@ void connections_lost(struct uma *uma, struct unit *unit)
             set_state(uma, c, CONNECTION_ROUTED);
         }
     }
-}
-
-unsigned connections_of(const struct uma *uma, const struct volume *volume)
-{
-    unsigned count = 0;
-    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
-        const struct connection *c = &uma->connections[i];
-        count += c->state != CONNECTION_UNUSED && (volume == NULL || c->volume == volume);
-    }
-    return count;
 }

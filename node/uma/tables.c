@@ -56,6 +56,31 @@ struct volume *volume_by_name(struct uma *uma, const char *name)
     return v;
 }
 
+bool volume_stands_by(const struct uma *uma, const struct volume *v)
+{
+    bool is_ours = v->state == VOLUME_OPEN && uma->units[v->unit].state == UNIT_READY;
+    return v->wish.may_stand_by && !is_ours;
+}
+
+unsigned connections_of(const struct uma *uma, const struct volume *volume)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
+        const struct connection *c = &uma->connections[i];
+        count += c->state != CONNECTION_UNUSED && c->volume == volume;
+    }
+    return count;
+}
+
+void unit_note(struct uma *uma, struct unit *unit, enum unit_note note)
+{
+    if (unit->is_used) {
+        unit->noted |= note;
+        list_remove(&unit->noted_link);
+        list_push_tail(&uma->noted, &unit->noted_link);
+    }
+}
+
 bool uma_has_started(const struct uma *uma)
 {
     for (unsigned i = 0; i < uma->tts_count; i++) {

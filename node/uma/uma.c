@@ -20,6 +20,7 @@ struct uma *uma_create(const struct uma_parts *parts)
     uma->parts = *parts;
     uma->tts_retry_ns = INSTANT_NEVER;
     uma->table.rows = uma->rows;
+    list_init(&uma->noted);
     for (unsigned i = 0; i < NODE_VOLUME_COUNT_MAX; i++) {
         uma->volumes[i].keepsake = uma->volumes[i].window = -1;
         list_init(&uma->volumes[i].unsaid);
@@ -45,6 +46,23 @@ void uma_join_cta(struct uma *uma, const struct cta_for_uma *cta, void *cta_ctx)
     uma->cta_ctx = cta_ctx;
 }
 
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+// Everybody enters the UMA by a call that begins and ends so; TTSs and the CTA call back from
+// within one. What its files note of units meanwhile is done when the outermost is over.
+static void call_begin(struct uma *uma)
+{
+    uma->depth++;
+}
+
+static void call_end(struct uma *uma)
+{
+    if (uma->depth == 1) {
+        units_settle(uma);
+    }
+    uma->depth--;
+}
+
 static const struct resource_table *resources(void *ctx)
 {
     return &((struct uma *)ctx)->table;
@@ -53,12 +71,38 @@ static const struct resource_table *resources(void *ctx)
 static void on_unit_broken(void *ctx, uint32_t number, const char *why)
 {
     struct uma *uma = ctx;
+    call_begin(uma);
     unit_say(uma, &uma->units[number], why);
     unit_on_event(uma, &uma->units[number], UNIT_ON_BROKEN);
+    call_end(uma);
+}
+
+static void on_route(void *ctx, uint32_t connection, enum connect_status status)
+{
+    struct uma *uma = ctx;
+    call_begin(uma);
+    connection_on_route(uma, connection, status);
+    call_end(uma);
+}
+
+static void on_connect(void *ctx, struct connect_request *request)
+{
+    struct uma *uma = ctx;
+    call_begin(uma);
+    connection_connect(uma, request);
+    call_end(uma);
+}
+
+static void on_disconnect(void *ctx, uint32_t connection)
+{
+    struct uma *uma = ctx;
+    call_begin(uma);
+    connection_disconnect(uma, connection);
+    call_end(uma);
 }
 
 const struct uma_for_cta uma_for_cta = {
-    .on_route = connection_on_route,
+    .on_route = on_route,
     .on_unit_broken = on_unit_broken,
 };
 
@@ -71,8 +115,8 @@ static const struct reservation *reservation(void *ctx, uint32_t volume)
 const struct uma_for_tts uma_for_tts = {
     .resources = resources,
     .may_see = connection_may_see,
-    .connect = connection_connect,
-    .disconnect = connection_disconnect,
+    .connect = on_connect,
+    .disconnect = on_disconnect,
     .reservation = reservation,
 };
 
@@ -155,12 +199,14 @@ int uma_volume_add(struct uma *uma, const struct volume_wish *wish, instant_ns n
                          .wish = *wish};
     memcpy(v->members, members, sizeof v->members);
     list_init(&v->unsaid);
+    call_begin(uma);
     if (uma->is_started && unit->state == UNIT_READY) {
         volumes_open(uma, unit);
     } else if (uma->is_started) {
         unit_on_event(uma, unit, UNIT_ON_START);
     }
     resources_advertise(uma);
+    call_end(uma);
     return 0;
 }
 
@@ -173,6 +219,7 @@ int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)
     }
     struct unit *unit = &uma->units[v->unit];
     bool is_being_opened = v->state == VOLUME_OPENING && list_is_empty(&v->unsaid);
+    call_begin(uma);
     list_remove(&v->unsaid);
     v->state = VOLUME_LEAVING;
     resources_advertise(uma);
@@ -183,6 +230,7 @@ int uma_volume_remove(struct uma *uma, const char *name, instant_ns now)
         volume_leave(uma, v);
     }
     unit_check_progress(uma, unit); // the others may have waited for it
+    call_end(uma);
     return 0;
 }
 
@@ -205,8 +253,7 @@ int uma_volume_stand_by(struct uma *uma, const char *name, instant_ns now)
     struct unit *unit = &uma->units[v->unit];
     unit->yields = true;
     unit->pause_ns = hand_over_ns;
-    unit_say(uma, unit, "gives its device up: another node is to have it");
-    unit_on_event(uma, unit, UNIT_ON_BROKEN);
+    on_unit_broken(uma, v->unit, "gives its device up: another node is to have it");
     return 0;
 }
 
@@ -256,6 +303,7 @@ void uma_tts_add(struct uma *uma, const struct tts_for_uma *tts, void *tts_ctx)
 void uma_start(struct uma *uma, instant_ns now)
 {
     uma->now = now;
+    call_begin(uma);
     uma->is_started = true;
     for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
         if (uma->units[i].is_used) {
@@ -263,11 +311,13 @@ void uma_start(struct uma *uma, instant_ns now)
         }
     }
     resources_check_started(uma);
+    call_end(uma);
 }
 
 void uma_rescan(struct uma *uma, instant_ns now)
 {
     uma->now = now;
+    call_begin(uma);
     for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
         struct unit *unit = &uma->units[v->unit];
         if (unit->state == UNIT_READY && v->state == VOLUME_OPEN) {
@@ -277,6 +327,7 @@ void uma_rescan(struct uma *uma, instant_ns now)
             volumes_open(uma, unit);
         }
     }
+    call_end(uma);
 }
 
 bool uma_is_settled(const struct uma *uma)
@@ -304,23 +355,20 @@ void uma_stop(struct uma *uma, instant_ns now)
     if (uma->is_stopping) {
         return;
     }
+    call_begin(uma);
     uma->is_stopping = true;
     for (unsigned i = 0; i < uma->tts_count; i++) {
         uma->ttss[i].tts->stop(uma->ttss[i].ctx);
     }
     connections_fail(uma);
-    if (uma->connection_count == 0) {
-        units_stop(uma);
-    }
+    call_end(uma);
 }
 
 /* ---- from units ------------------------------------------------------------------------------ */
 
-void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message *message,
-                    int keepsake, instant_ns now)
+static void on_message(struct uma *uma, struct unit *unit, const struct unit_message *message,
+                       int keepsake)
 {
-    struct unit *unit = &uma->units[number];
-    uma->now = now;
     bool counts = unit->state != UNIT_DYING;
     if (message->kind == UNIT_OPEN && counts) {
         volume_on_open(uma, unit, message, keepsake);
@@ -358,6 +406,15 @@ void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message 
     }
 }
 
+void uma_on_message(struct uma *uma, uint32_t number, const struct unit_message *message,
+                    int keepsake, instant_ns now)
+{
+    uma->now = now;
+    call_begin(uma);
+    on_message(uma, &uma->units[number], message, keepsake);
+    call_end(uma);
+}
+
 void uma_on_writable(struct uma *uma, uint32_t number, instant_ns now)
 {
     uma->now = now;
@@ -368,13 +425,12 @@ void uma_on_exit(struct uma *uma, uint32_t number, const char *how, instant_ns n
 {
     struct unit *unit = &uma->units[number];
     uma->now = now;
+    call_begin(uma);
     if (unit->state != UNIT_ENDING) {
         unit_say(uma, unit, how);
     }
     unit_on_event(uma, unit, UNIT_ON_EXIT);
-    if (uma->is_stopping && uma->connection_count == 0) {
-        units_stop(uma);
-    }
+    call_end(uma);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -394,6 +450,7 @@ instant_ns uma_next_deadline(const struct uma *uma)
 void uma_on_deadline(struct uma *uma, instant_ns now)
 {
     uma->now = now;
+    call_begin(uma);
     for (unsigned i = 0; i < uma->unit_end; i++) {
         struct unit *unit = &uma->units[i];
         if (unit->is_used && unit->timer_ns <= now) {
@@ -407,6 +464,7 @@ void uma_on_deadline(struct uma *uma, instant_ns now)
         uma->tts_retry_ns = INSTANT_NEVER;
         resources_check_started(uma);
     }
+    call_end(uma);
 }
 
 /* ---- status ---------------------------------------------------------------------------------- */

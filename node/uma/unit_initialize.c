@@ -74,18 +74,18 @@ static struct volume *volume_answered(struct uma *uma, struct unit *unit,
     struct volume *v = volume_by_number(uma, answer->volume);
     if (v == NULL || v->unit != unit_number(uma, unit)) {
         unit_say(uma, unit, "answered for a volume that is not its");
-        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        unit_note(uma, unit, UNIT_NOTE_BROKEN);
         return NULL;
     }
     if (has_profile(answer) && !volume_profile_is_sane(&answer->profile)) {
         unit_say(uma, unit, "answered with a profile that cannot be");
-        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        unit_note(uma, unit, UNIT_NOTE_BROKEN);
         return NULL;
     }
     if (has_profile(answer) && v->was_open &&
         strcmp(volume_profile_pin(&v->profile), volume_profile_pin(&answer->profile)) != 0) {
         unit_say(uma, unit, "answered for another device than the one that was first opened");
-        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        unit_note(uma, unit, UNIT_NOTE_BROKEN);
         return NULL;
     }
     return v;
@@ -181,25 +181,19 @@ void volume_on_open(struct uma *uma, struct unit *unit, const struct unit_messag
     } else {
         volume_failed(uma, v, answer);
     }
-    unit_check_progress(uma, unit);
+    unit_note(uma, unit, UNIT_NOTE_PROGRESS);
     resources_advertise(uma);
     resources_check_started(uma);
 }
 
 /* ---- standing by ----------------------------------------------------------------------------- */
 
-bool volume_stands_by(const struct uma *uma, const struct volume *v)
-{
-    bool is_ours = v->state == VOLUME_OPEN && uma->units[v->unit].state == UNIT_READY;
-    return v->wish.may_stand_by && !is_ours;
-}
-
-void volumes_standby_tell(struct uma *uma, const struct unit *unit)
+void volumes_standby_tell(struct uma *uma, struct unit *unit)
 {
     for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
         if (v->unit == unit_number(uma, unit) && v->wish.may_stand_by) {
             uma->cta->standby_set(uma->cta_ctx, v->number, volume_stands_by(uma, v), uma->now);
-            connections_stand_by(uma, v);
+            unit_note(uma, unit, UNIT_NOTE_STANDBY);
         }
     }
 }
@@ -221,7 +215,7 @@ void volume_on_standby(struct uma *uma, struct unit *unit, const struct unit_mes
     bool is_allowed = v != NULL && v->wish.may_stand_by;
     if (v != NULL && (!is_allowed || v->state == VOLUME_LEAVING)) {
         unit_say(uma, unit, is_allowed ? "waits for what is wanted no more" : "stands by unasked");
-        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+        unit_note(uma, unit, UNIT_NOTE_BROKEN);
     } else if (v != NULL && v->state == VOLUME_OPENING) {
         v->is_waited = true;
         profile_put(uma, v, &message->profile);
@@ -265,13 +259,13 @@ static void volume_free(struct uma *uma, struct volume *v)
     *v = (struct volume){.keepsake = -1, .window = -1};
     list_init(&v->unsaid);
     resources_advertise(uma);
-    unit_check_needed(uma, unit);
+    unit_note(uma, unit, UNIT_NOTE_NEEDED);
 }
 
 void volume_leave(struct uma *uma, struct volume *v)
 {
     struct unit *unit = &uma->units[v->unit];
-    if (v->state != VOLUME_LEAVING || unit->is_being_lost || connections_of(uma, v) > 0) {
+    if (v->state != VOLUME_LEAVING || connections_of(uma, v) > 0) {
         return;
     }
     if (unit->state == UNIT_READY || unit->state == UNIT_OPENING ||
@@ -301,7 +295,7 @@ void volume_on_close(struct uma *uma, struct unit *unit, const struct unit_messa
     }
     if (answer->error == -EBUSY) { // its device has not answered everything yet
         v->state = VOLUME_LEAVING;
-        unit_check_progress(uma, unit);
+        unit_note(uma, unit, UNIT_NOTE_PROGRESS);
     } else {
         volume_free(uma, v);
     }

@@ -64,6 +64,7 @@ struct unit *unit_of_name(struct uma *uma, const char *name)
                             .timer_ns = INSTANT_NEVER,
                             .hear_by_ns = INSTANT_NEVER,
                             .backoff_ns = backoff_first_ns};
+    list_init(&unused->noted_link);
     list_init(&unused->unsaid_volumes);
     list_init(&unused->unsaid_connections);
     snprintf(unused->name, sizeof unused->name, "%s", name);
@@ -150,6 +151,7 @@ static void enter_waiting(struct uma *uma, struct unit *unit)
 static void enter_absent(struct uma *uma, struct unit *unit)
 {
     uma->cta->unit_remove(uma->cta_ctx, unit_number(uma, unit));
+    list_remove(&unit->noted_link);
     *unit = (struct unit){0};
 }
 
@@ -216,12 +218,10 @@ static void leave_process(struct uma *uma, struct unit *unit)
     } else if (has_served && unit->backoff_ns > backoff_served_ns) {
         unit->backoff_ns = backoff_served_ns; // clients wait
     }
-    unit->is_being_lost = true;
     uma->cta->unit_lost(uma->cta_ctx, unit_number(uma, unit), uma->now);
     unit_telling_reset(unit);
     connections_lost(uma, unit);
     volumes_lost(uma, unit);
-    unit->is_being_lost = false;
 }
 
 void unit_on_event(struct uma *uma, struct unit *unit, enum unit_event event)
@@ -297,7 +297,8 @@ void unit_check_progress(struct uma *uma, struct unit *unit)
     }
 }
 
-void unit_check_needed(struct uma *uma, struct unit *unit)
+// Units without volumes end.
+static void unit_check_needed(struct uma *uma, struct unit *unit)
 {
     for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
         if (v->unit == unit_number(uma, unit)) {
@@ -307,7 +308,7 @@ void unit_check_needed(struct uma *uma, struct unit *unit)
     unit_on_event(uma, unit, UNIT_ON_DRAIN);
 }
 
-void units_stop(struct uma *uma)
+static void units_stop(struct uma *uma)
 {
     bool has_units = false;
     for (unsigned i = 0; i < NODE_UNIT_COUNT_MAX; i++) {
@@ -320,4 +321,50 @@ void units_stop(struct uma *uma)
         uma->has_stopped = true;
         uma->parts.on_stopped(uma->parts.ctx);
     }
+}
+
+/* ---- what was noted -------------------------------------------------------------------------- */
+
+static void left_volumes_leave(struct uma *uma, const struct unit *unit)
+{
+    uint32_t number = unit_number(uma, unit);
+    for (struct volume *v = NULL; (v = volume_next(uma, v)) != NULL;) {
+        if (v->unit == number && v->is_left) {
+            v->is_left = false;
+            volume_leave(uma, v);
+        }
+    }
+}
+
+static void unit_settle(struct uma *uma, struct unit *unit)
+{
+    unsigned noted = unit->noted;
+    unit->noted = 0;
+    if ((noted & UNIT_NOTE_BROKEN) != 0) {
+        unit_on_event(uma, unit, UNIT_ON_BROKEN);
+    }
+    if ((noted & UNIT_NOTE_LEAVES) != 0) {
+        left_volumes_leave(uma, unit);
+    }
+    if ((noted & UNIT_NOTE_STANDBY) != 0) {
+        connections_stand_by(uma, unit);
+    }
+    if ((noted & UNIT_NOTE_NEEDED) != 0) {
+        unit_check_needed(uma, unit);
+    }
+    if ((noted & UNIT_NOTE_PROGRESS) != 0) {
+        unit_check_progress(uma, unit);
+    }
+}
+
+void units_settle(struct uma *uma)
+{
+    do {
+        for (struct list_link *l; (l = list_pop_head(&uma->noted)) != NULL;) {
+            unit_settle(uma, LIST_ENTRY(l, struct unit, noted_link));
+        }
+        if (uma->is_stopping && uma->connection_count == 0) {
+            units_stop(uma);
+        }
+    } while (!list_is_empty(&uma->noted));
 }

@@ -198,7 +198,7 @@ static void who_waits_for_a_volume_that_goes_is_refused(void **state)
     uma_for_tts.connect(s->uma, &request); // there is no process to know of it
     expect(s, "cta-lost route-add ");
     uma_volume_remove(s->uma, "a", s->now);
-    expect(s, "route-remove cta-remove connected-1 "); // nobody needs the unit any more
+    expect(s, "route-remove connected-1 cta-remove "); // nobody needs the unit any more
     assert_int_equal(uma_connection_count(s->uma), 0);
     stage_destroy(s);
     s = stage_ready();

@@ -118,7 +118,6 @@ ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdma
 CYCLES = {
     'link': 7,  # wrappers, each before any other by way of the port; local is one of four files
     'node/ddm': 6,  # jobs end by way of a transport's port, and their end may begin another
-    'node/uma': 3,
 }
 
 # Headers that stand for what they include: a room's private page, and what a room gives to those
