@@ -39,8 +39,8 @@
 #include "base/lookout.h"
 #include "base/time.h"
 #include "base/why.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 
 enum {
     ADMIN_DEPTH = 31,

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include "format/nvme_tcp_wire.h"
 #include "initiator/agent.h"
 #include "initiator/tcp/stream.h"
-#include "node/nvme/tcp_wire.h"
 
 enum { LOOK_EVERY_POLLS = 8 };
 

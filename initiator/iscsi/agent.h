@@ -12,9 +12,9 @@
 
 #include "base/list.h"
 #include "base/why.h"
+#include "format/iscsi_pdu.h"
 #include "initiator/iscsi/iscsi.h"
 #include "initiator/iscsi/session.h"
-#include "node/format/iscsi_pdu.h"
 
 enum {
     SPARE_RECEIVES = 8, // for what answers no command: pings, messages, rejects

@@ -6,9 +6,9 @@
 
 #include "base/retries.h"
 #include "base/why.h"
+#include "format/iscsi_pdu.h"
 #include "initiator/iscsi/agent.h"
 #include "initiator/iscsi/iscsi.h"
-#include "node/format/iscsi_pdu.h"
 
 enum { CM_TIMEOUT_MS = 5000, READS_MAX = 128 };
 

@@ -14,9 +14,9 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "base/why.h"
+#include "format/iscsi_pdu.h"
 #include "initiator/iscsi/agent.h"
 #include "initiator/iscsi/session.h"
-#include "node/format/iscsi_pdu.h"
 
 enum {
     READY_COUNT = 4,

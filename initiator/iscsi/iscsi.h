@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "base/why.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/scsi.h"
+#include "format/iscsi_pdu.h"
+#include "format/scsi.h"
 
 enum { ISCSI_INITIATOR_DEPTH_MAX = 256 };
 

@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "base/why.h"
-#include "node/chap/chap.h"
-#include "node/format/iscsi_text.h"
+#include "chap/chap.h"
+#include "format/iscsi_text.h"
 
 enum {
     PROOF_NAME_MAX = 256, // with the terminator, both

@@ -12,11 +12,11 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/list.h"
+#include "format/iscsi_pdu.h"
+#include "format/scsi.h"
 #include "initiator/iscsi/agent.h"
 #include "initiator/iscsi/iscsi.h"
 #include "initiator/iscsi/session.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/scsi.h"
 
 enum { WC_BATCH = 32, ROOM_MAX = ISCSI_INITIATOR_DEPTH_MAX + SPARE_RECEIVES, CHAIN_MAX = 16 };
 

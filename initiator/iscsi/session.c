@@ -4,8 +4,8 @@
 
 #include "base/bytes.h"
 #include "base/serial.h"
-#include "node/format/iscsi_text.h"
-#include "node/format/scsi.h"
+#include "format/iscsi_text.h"
+#include "format/scsi.h"
 
 enum { TASK_SIMPLE = 1 };
 

@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 #include "base/why.h"
+#include "format/iscsi_pdu.h"
+#include "format/scsi.h"
 #include "initiator/iscsi/proof.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/scsi.h"
 
 #define ISCSI_ONESHOT_KEY "X-invalid.weft.oneshot"
 

@@ -14,8 +14,8 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_tcp_wire.h"
 #include "initiator/tcp/stream.h"
-#include "node/nvme/tcp_wire.h"
 
 // What it did.
 static int say(struct why *ret_why, int error, const char *host, const char *port, const char *what)

@@ -7,9 +7,9 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "format/nvme_tcp_wire.h"
+#include "format/nvme_wire.h"
 #include "initiator/tcp/stream.h"
-#include "node/nvme/tcp_wire.h"
-#include "node/nvme/wire.h"
 #include "wire/crc32c.h"
 
 enum { RUN_MAX = 64 }; // pieces of memory that one call sends

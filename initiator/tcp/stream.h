@@ -15,8 +15,8 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "base/why.h"
-#include "node/nvme/tcp_wire.h"
-#include "node/nvme/wire.h"
+#include "format/nvme_tcp_wire.h"
+#include "format/nvme_wire.h"
 
 enum pdu_limits {
     PDU_HEAD_MAX = 160, // a CapsuleCmd's header, its digest, padding to what controllers may wish

@@ -1,8 +1,8 @@
 // ata: a disk of this system by ATA commands, each carried by a SCSI one (ATA PASS-THROUGH(16)).
-// Commands come from the I/O converter as registers (node/format/ata.h). A device without FUA gets
+// Commands come from the I/O converter as registers (format/ata.h). A device without FUA gets
 // a FLUSH CACHE EXT behind each write that must be stable.
 
-#include "node/format/ata.h"
+#include "format/ata.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,10 +13,10 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "format/scsi.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/scsi_facts.h"
 #include "node/ddm/scsi_transport.h"
-#include "node/format/scsi.h"
 #include "node/interface/request.h"
 #include "node/interface/rta_ddm.h"
 #include "node/interface/volume.h"

@@ -1,5 +1,5 @@
 // iscsi, iscsi+rdma and sg: a logical unit of SCSI, over the network or of this system. Commands
-// come from the I/O converter as CDBs (node/format/scsi.h). What the device turned out not to have
+// come from the I/O converter as CDBs (format/scsi.h). What the device turned out not to have
 // is taken out of them here, and made up for: no FUA, by a SYNCHRONIZE CACHE behind the write; no
 // UNMAP in WRITE SAME, by zeroes that stay allocated.
 
@@ -15,10 +15,10 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/scsi.h"
 #include "node/ddm/drivers.h"
 #include "node/ddm/network.h"
 #include "node/ddm/scsi_facts.h"
-#include "node/format/scsi.h"
 #include "node/interface/request.h"
 #include "node/interface/rta_ddm.h"
 #include "node/interface/volume.h"

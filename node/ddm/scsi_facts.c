@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 
 enum {
     ASK_TRIES = 20,

@@ -1,8 +1,8 @@
 // What a SCSI device is and can do, asked of the device itself.
 #pragma once
 
+#include "format/scsi.h"
 #include "node/ddm/scsi_transport.h"
-#include "node/format/scsi.h"
 #include "node/interface/volume.h"
 
 struct scsi_facts {

@@ -1,7 +1,7 @@
 // SCSI over TCP (iSCSI, RFC 7143), by libiscsi and without blocking: the carrier of sessions
 // (scsi_session.h) that are iSCSI's own.
 
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 
 #include <errno.h>
 #include <iscsi/iscsi.h>

@@ -10,11 +10,11 @@
 
 #include "base/list.h"
 #include "base/why.h"
+#include "format/iscsi_pdu.h"
+#include "format/scsi.h"
 #include "initiator/iscsi/iscsi.h"
 #include "node/ddm/scsi_session.h"
 #include "node/ddm/scsi_transport.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/scsi.h"
 #include "text/endpoint.h"
 #include "text/quantity.h"
 

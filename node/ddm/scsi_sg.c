@@ -24,9 +24,9 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "format/scsi.h"
 #include "node/ddm/lock.h"
 #include "node/ddm/scsi_transport.h"
-#include "node/format/scsi.h"
 #include "node/interface/volume.h"
 
 enum {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/time.h"
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 #include "node/interface/rta_ddm.h"
 
 enum scsi_direction { SCSI_NO_DATA, SCSI_FROM_DEVICE, SCSI_TO_DEVICE };

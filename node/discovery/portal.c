@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "format/scsi.h"
 #include "node/ddm/network.h"
 #include "node/ddm/scsi_facts.h"
 #include "node/ddm/scsi_session.h"
 #include "node/discovery/asker.h"
 #include "node/discovery/asking.h"
 #include "node/discovery/remote_uri.h"
-#include "node/format/scsi.h"
 #include "node/interface/volume.h"
 #include "text/percent.h"
 

@@ -9,6 +9,7 @@
 
 #include "base/histogram.h"
 #include "base/time.h"
+#include "format/nvme_wire.h"
 #include "node/cta/cta.h"
 #include "node/discovery/announcer.h"
 #include "node/discovery/sources.h"
@@ -22,7 +23,6 @@
 #include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 #include "node/uma/uma.h"
 #include "text/show.h"
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/nvme_wire.h"
 #include "node/discovery/sources.h"
 #include "node/host/agent.h"
 #include "node/host/config.h"
@@ -14,7 +15,6 @@
 #include "node/iscsi/iscsi.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 #include "node/uma/uma.h"
 
 void host_note_said(void *ctx, const char *volume, const char *what)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "format/nvme_wire.h"
 #include "node/ddm/parameters.h"
 #include "node/ddm/registry.h"
 #include "node/ddm/uri.h"
@@ -16,7 +17,6 @@
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 #include "text/quantity.h"
 
 bool wish_name_is_good(const char *name)

@@ -3,7 +3,7 @@
 #include <nettle/memops.h>
 #include <string.h>
 
-#include "node/chap/chap.h"
+#include "chap/chap.h"
 
 /* ---- the target's challenge ------------------------------------------------------------------ */
 

@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/chap/chap.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/iscsi_text.h"
+#include "chap/chap.h"
+#include "format/iscsi_pdu.h"
+#include "format/iscsi_text.h"
 #include "node/iscsi/accounts.h"
 
 enum { CHAP_CHALLENGE_LEN = 32 }; // octets of ours

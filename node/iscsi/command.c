@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
 #include "node/scsi/device.h"
 

@@ -21,9 +21,9 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "format/iscsi_pdu.h"
+#include "format/iscsi_text.h"
 #include "listen/address.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/iscsi_text.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/chap.h"

@@ -8,9 +8,9 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "format/iscsi_pdu.h"
+#include "format/iscsi_text.h"
 #include "listen/address.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/iscsi_text.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/iscsi.h"

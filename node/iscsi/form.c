@@ -2,8 +2,8 @@
 
 #include "base/bytes.h"
 #include "base/list.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/scsi.h"
+#include "format/iscsi_pdu.h"
+#include "format/scsi.h"
 #include "node/iscsi/connection.h"
 #include "node/scsi/device.h"
 #include "node/scsi/sense.h"

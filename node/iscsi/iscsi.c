@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 #include "node/interface/reservation.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"

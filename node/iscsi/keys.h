@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/format/iscsi_text.h"
+#include "format/iscsi_text.h"
 
 enum iscsi_key_limits {
     ISCSI_RECEIVE_MAX = 256 << 10, // octets of data in a PDU, as we take them

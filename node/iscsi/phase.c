@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
 
 /* ---- NOP-Out, Logout, what there is not ------------------------------------------------------ */

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
 
 /* ---- controls -------------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/list.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/iscsi_text.h"
+#include "format/iscsi_pdu.h"
+#include "format/iscsi_text.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"

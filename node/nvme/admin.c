@@ -5,11 +5,11 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
 
 /* ---- async events ---------------------------------------------------------------------------- */
 

@@ -22,12 +22,12 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/request.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
 
 enum {
     NVME_EVENT_REQUEST_MAX = 4,                   // of a controller

@@ -7,11 +7,11 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_wire.h"
 #include "node/interface/request.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/sgl.h"
-#include "node/nvme/wire.h"
 
 /* ---- ends of commands ------------------------------------------------------------------------ */
 

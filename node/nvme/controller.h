@@ -45,14 +45,14 @@
 #include "base/list.h"
 #include "base/span.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/request.h"
 #include "node/interface/reservation.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
-#include "node/nvme/pages.h"
 #include "node/nvme/sgl.h"
-#include "node/nvme/wire.h"
 
 enum nvme_limits {
     NVME_QUEUE_DEPTH_MAX = 128,   // commands of a queue at a time, as told to hosts (CAP.MQES + 1)

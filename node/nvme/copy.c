@@ -5,11 +5,11 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/request.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
 
 enum { PIECE_LEN = NVME_SCRATCH_LEN - NVME_COPY_RANGE_MAX * NVME_COPY_RANGE_LEN };
 

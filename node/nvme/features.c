@@ -4,11 +4,11 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
 
 static uint32_t value_of(const struct nvme_command *command)
 {

@@ -4,11 +4,11 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
 
 enum { SMART_UNIT_LEN = 512 * 1000, ROOM_KELVIN = 293, LOG_UNIT_LEN = 4 };
 

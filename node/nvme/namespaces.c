@@ -3,11 +3,11 @@
 
 #include <string.h>
 
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
 
 struct nvme_namespace *nvme_namespace_find(struct nvme_controller *c, uint32_t nsid)
 {

@@ -8,12 +8,12 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/request.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/pages.h"
 #include "node/nvme/sgl.h"
-#include "node/nvme/wire.h"
 
 /* ---- a queue's life -------------------------------------------------------------------------- */
 

@@ -9,11 +9,11 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "node/interface/uma_tts.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
 #include "text/show.h"
 
 enum { REPORT_LEN_MAX = 4 << 10 };

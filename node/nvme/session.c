@@ -5,9 +5,9 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_wire.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 
 // Nothing heard for this many times what the host has promised: networks, and hosts, may be slow.
 enum { KEEP_ALIVE_PATIENCE = 2 };

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-#include "node/nvme/wire.h"
+#include "format/nvme_wire.h"
 
 struct nvme_sgl {
     uint8_t id;       // enum nvme_sgl_id, or what else stood there

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/nvme_wire.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 #include "text/show.h"
 
 enum { LINE_MAX = 768, NAME_SHOWN_MAX = 256 };

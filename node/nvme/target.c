@@ -6,11 +6,11 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_wire.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 
 struct nvme_target *nvme_target_create(const struct nvme_target_parts *parts)
 {

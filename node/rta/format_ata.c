@@ -1,7 +1,7 @@
 // ATA: requests become commands of 48-bit addresses (ACS-3), the status and error registers become
 // a completion.
 
-#include "node/format/ata.h"
+#include "format/ata.h"
 #include "node/interface/request.h"
 #include "node/rta/formats.h"
 

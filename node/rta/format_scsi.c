@@ -4,7 +4,7 @@
 // where its device has them not, and makes up for it.
 
 #include "base/bytes.h"
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 #include "node/interface/request.h"
 #include "node/interface/volume.h"
 #include "node/rta/formats.h"

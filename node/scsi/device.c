@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 #include "node/interface/volume.h"
 #include "node/scsi/agent.h"
 #include "node/scsi/sense.h"

@@ -24,7 +24,7 @@
 
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 #include "node/interface/cta_tts.h"
 #include "node/interface/reservation.h"
 #include "node/interface/volume.h"

@@ -1,7 +1,7 @@
 // The units of a session: which there are, by number, and that they have changed.
 
 #include "base/list.h"
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 #include "node/scsi/agent.h"
 #include "node/scsi/device.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 #include "node/interface/request.h"
 #include "node/scsi/agent.h"
 #include "node/scsi/device.h"

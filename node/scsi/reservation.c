@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 #include "node/scsi/agent.h"
 #include "node/scsi/device.h"
 #include "node/scsi/sense.h"

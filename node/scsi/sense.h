@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 
 enum {
     SCSI_SENSE_FIXED_LEN = 18,

@@ -21,9 +21,9 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "format/iscsi_pdu.h"
 #include "node/fabric/fabric.h"
 #include "node/fabric/pair.h"
-#include "node/format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/iscsi.h"
 #include "node/scsi/device.h"

@@ -11,7 +11,7 @@
 
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/iscsi.h"
 #include "node/scsi/device.h"

@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
 #include "node/scsi/device.h"
 #include "node/scsi/sense.h"

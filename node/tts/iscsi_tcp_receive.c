@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 #include "node/iscsi/connection.h"
 #include "node/iscsi/keys.h"
 #include "node/stream/stream.h"

@@ -13,12 +13,12 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "base/why.h"
+#include "format/nvme_wire.h"
 #include "listen/address.h"
 #include "node/fabric/fabric.h"
 #include "node/fabric/pair.h"
 #include "node/loop/loop.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 #include "text/address.h"
 
 static const duration_ns connect_within_ns = 10 * NS_PER_S;

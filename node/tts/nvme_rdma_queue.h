@@ -25,10 +25,10 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "base/why.h"
+#include "format/nvme_wire.h"
 #include "node/fabric/fabric.h"
 #include "node/fabric/pair.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 #include "node/tts/nvme_rdma.h"
 
 enum nvme_rdma_limits {

@@ -8,10 +8,10 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_tcp_wire.h"
+#include "format/nvme_wire.h"
 #include "listen/address.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/tcp_wire.h"
-#include "node/nvme/wire.h"
 #include "node/stream/server.h"
 #include "node/stream/stream.h"
 #include "node/tts/nvme_tcp_connection.h"

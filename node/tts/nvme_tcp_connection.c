@@ -10,9 +10,9 @@
 #include "base/list.h"
 #include "base/span.h"
 #include "base/time.h"
+#include "format/nvme_wire.h"
 #include "listen/address.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/wire.h"
 #include "node/stream/stream.h"
 #include "text/address.h"
 

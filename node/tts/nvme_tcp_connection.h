@@ -10,9 +10,9 @@
 #include <stdbool.h>
 
 #include "base/time.h"
+#include "format/nvme_tcp_wire.h"
 #include "listen/address.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/tcp_wire.h"
 #include "node/stream/server.h"
 #include "node/tts/nvme_tcp.h"
 #include "text/addresses.h"

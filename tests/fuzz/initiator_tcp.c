@@ -7,8 +7,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/list.h"
+#include "format/nvme_wire.h"
 #include "initiator/tcp/stream.h"
-#include "node/nvme/wire.h"
 
 enum { COMMAND_COUNT = 6, INDEX_BITS = 10, GUARD = 64, LEN = 300, GUARD_OCTET = 0xa5 };
 

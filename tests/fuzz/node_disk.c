@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "node/format/ata.h"
-#include "node/format/scsi.h"
+#include "format/ata.h"
+#include "format/scsi.h"
 #include "node/rta/formats.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

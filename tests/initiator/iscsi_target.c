@@ -13,8 +13,8 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/scsi.h"
+#include "format/iscsi_pdu.h"
+#include "format/scsi.h"
 
 enum { DEPTH = 64, PDU_LEN = ISCSI_HEADER_LEN + 1024, SPARE_LEN = 4096, MOVE_TRIES = 20000 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "node/nvme/wire.h"
+#include "format/nvme_wire.h"
 #include "tests/initiator/target.h"
 
 int main(int argc, char **argv)

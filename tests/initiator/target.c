@@ -13,8 +13,8 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 
 enum {
     QUEUE_MAX = 128, // connections in all

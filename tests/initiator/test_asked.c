@@ -3,8 +3,8 @@
 #include <poll.h>
 
 #include "base/bytes.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "tests/initiator/scene.h"
 
 enum { BLOCK = TARGET_BLOCK_LEN, END = TARGET_DISK_LEN };

@@ -18,8 +18,8 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "format/nvme_tcp_wire.h"
 #include "initiator/agent.h"
-#include "node/nvme/tcp_wire.h"
 
 enum { DEPTH = 4, IO_QUEUES = 2, IN_CAPSULE = 4096, LONG = 8 << 20, PATIENCE_MS = 20000 };
 

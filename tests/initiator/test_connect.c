@@ -9,7 +9,7 @@
 
 #include <weft/nvme.h>
 
-#include "node/nvme/wire.h"
+#include "format/nvme_wire.h"
 #include "tests/initiator/target.h"
 
 static char why[WEFT_NVME_WHY_MAX];

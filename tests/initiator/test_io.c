@@ -1,8 +1,8 @@
 // Reads, writes and the rest, each way that data may go; and targets that do not keep to it.
 #include <malloc.h>
 
+#include "format/nvme_wire.h"
 #include "initiator/agent.h"
-#include "node/nvme/wire.h"
 #include "tests/initiator/scene.h"
 
 enum { COUNT = 200 };

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "base/time.h"
+#include "format/iscsi_pdu.h"
+#include "format/scsi.h"
 #include "initiator/iscsi/iscsi.h"
-#include "node/format/iscsi_pdu.h"
-#include "node/format/scsi.h"
 #include "tests/initiator/iscsi_target.h"
 #include "tests/verbs/roce.h"
 

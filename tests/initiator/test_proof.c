@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/why.h"
+#include "format/iscsi_text.h"
 #include "initiator/iscsi/proof.h"
-#include "node/format/iscsi_text.h"
 
 enum { TEXT_MAX = 1024 };
 

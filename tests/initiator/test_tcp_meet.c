@@ -17,8 +17,8 @@
 
 #include "base/bytes.h"
 #include "base/why.h"
+#include "format/nvme_tcp_wire.h"
 #include "initiator/tcp/stream.h"
-#include "node/nvme/tcp_wire.h"
 
 enum { LONG_MS = 30000, SHORT_MS = 50, DEPTH = 4 };
 

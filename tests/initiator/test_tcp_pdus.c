@@ -12,9 +12,9 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "format/nvme_tcp_wire.h"
+#include "format/nvme_wire.h"
 #include "initiator/tcp/stream.h"
-#include "node/nvme/tcp_wire.h"
-#include "node/nvme/wire.h"
 #include "wire/crc32c.h"
 
 enum { DEPTH = 3, MANY = 100, INDEX_BITS = 10, LEN = 300, LONG = 1 << 20, TAG = 0x77 };

@@ -15,8 +15,8 @@
 #include <weft/nvme.h>
 
 #include "base/bytes.h"
-#include "node/nvme/pages.h"
-#include "node/nvme/wire.h"
+#include "format/nvme_pages.h"
+#include "format/nvme_wire.h"
 #include "tests/initiator/target.h"
 
 #define HOST_NQN "nqn.2026-11.test:host"

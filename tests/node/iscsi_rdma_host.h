@@ -12,7 +12,7 @@
 #include <weft/oneshot.h>
 
 #include "base/bytes.h"
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 #include "tests/node/rdma_node.h"
 
 enum {

@@ -1,8 +1,8 @@
 // iSCSI over TCP on its stage: PDUs of an initiator, with their digests and numbers.
 #pragma once
 
-#include "node/format/iscsi_pdu.h"
-#include "node/format/scsi.h"
+#include "format/iscsi_pdu.h"
+#include "format/scsi.h"
 #include "node/iscsi/iscsi.h"
 #include "node/tts/iscsi_tcp.h"
 #include "tests/node/octet_stage.h"

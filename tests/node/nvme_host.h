@@ -19,7 +19,7 @@
 #include <weft/oneshot.h>
 
 #include "base/bytes.h"
-#include "node/nvme/wire.h"
+#include "format/nvme_wire.h"
 #include "tests/node/rdma_node.h"
 
 enum {

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "node/chap/chap.h"
-#include "node/format/iscsi_text.h"
+#include "chap/chap.h"
+#include "format/iscsi_text.h"
 #include "node/iscsi/chap.h"
 
 enum { TEXT_MAX = 2048 };

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "node/format/ata.h"
-#include "node/format/scsi.h"
+#include "format/ata.h"
+#include "format/scsi.h"
 #include "node/rta/converter.h"
 #include "node/rta/formats.h"
 

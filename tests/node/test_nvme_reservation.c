@@ -2,9 +2,9 @@
 // wish an octet string is, which status an outcome, who is in the report, and what controllers
 // tell.
 
+#include "format/nvme_pages.h"
 #include "node/interface/reservation.h"
 #include "node/nvme/agent.h"
-#include "node/nvme/pages.h"
 #include "tests/node/nvme_stage.h"
 
 enum { KEY = 0x1122, NEW_KEY = 0x3344, NOTHING = 0xffff };

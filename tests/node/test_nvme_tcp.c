@@ -1,9 +1,9 @@
 // NVMe/TCP by its PDUs (NVMe over Fabrics 1.1, section 7.4): what a host says, what it hears, and
 // what the CTA is asked meanwhile.
 
+#include "format/nvme_tcp_wire.h"
+#include "format/nvme_wire.h"
 #include "node/nvme/controller.h"
-#include "node/nvme/tcp_wire.h"
-#include "node/nvme/wire.h"
 #include "node/tts/nvme_tcp.h"
 #include "tests/node/octet_stage.h"
 #include "wire/crc32c.h"

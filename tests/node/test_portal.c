@@ -16,11 +16,11 @@
 #include <cmocka.h>
 
 #include "base/time.h"
+#include "format/scsi.h"
 #include "node/discovery/asker.h"
 #include "node/discovery/asking.h"
 #include "node/discovery/remote_uri.h"
 #include "node/discovery/report.h"
-#include "node/format/scsi.h"
 #include "node/loop/loop.h"
 
 enum { SAID_MAX = 4096, UNIT_COUNT = 6 };

@@ -20,8 +20,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "format/ata.h"
 #include "node/ddm/registry.h"
-#include "node/format/ata.h"
 #include "node/interface/request.h"
 #include "node/rta/formats.h"
 

@@ -40,33 +40,34 @@ ROOMS = {
     'cm': ('host rnic base weft abi', 'a thin front; the engine rooms are behind rnic'),
     'rsocket': ('base abi', 'sockets over public calls: they run on any connection manager'),
     'manager': ('base weft abi', 'public verbs only: it runs on any RNIC'),
+    'format': ('base', 'what storage devices and their protocols say, as offsets; no state'),
+    'chap': ('format text base', 'proofs of a secret, for both ends of iSCSI; libnettle'),
     'node/interface': ('base', 'what agents say to each other; nobody behind it is known'),
-    'node/format': ('base', 'what commands and answers of devices look like; no state'),
-    'node/chap': ('node/format text base', 'proofs of a secret, for both ends of iSCSI; libnettle'),
     'node/loop': ('base', 'waits for descriptors and deadlines; whose is not its business'),
     'node/bus': ('node/interface base', 'carries frames between processes and opens none'),
     'node/reservation': ('node/interface text base', 'who may use a volume; knows no protocol'),
     'node/cta': ('node/reservation node/bus node/interface base',
                  'knows no protocol and no device'),
     'node/uma': ('node/interface base', 'knows no protocol, no device and no process'),
-    'node/rta': ('node/bus node/format node/interface base',
+    'node/rta': ('node/bus format node/interface base',
                  'turns requests into commands; devices by 320'),
     'node/module': ('node/interface base weft',
                     'drivers that are not of the program itself, by a public header; knows 320'),
     'node/rbd': ('text base weft', 'a driver module: Ceph by librbd, and a public header'),
-    'node/ddm': ('initiator/iscsi node/module node/format node/interface text base weft',
+    'node/ddm': ('initiator/iscsi node/module format node/interface text base weft',
                  'one device each; knows nobody above interface 320'),
-    'node/nvme': ('node/interface text base', 'NVMe controllers, whatever transport carries them'),
-    'node/scsi': ('node/format node/interface base',
+    'node/nvme': ('format node/interface text base',
+                  'NVMe controllers, whatever transport carries them'),
+    'node/scsi': ('format node/interface base',
                   'SCSI devices, whatever transport carries their commands'),
-    'node/iscsi': ('listen node/scsi node/chap node/format node/interface text base',
+    'node/iscsi': ('listen node/scsi chap format node/interface text base',
                    'iSCSI sessions, whatever transport carries their PDUs'),
     'node/stream': ('listen node/loop node/interface text base',
                     'accepts, reads and writes; what octets mean is not its business'),
     'node/fabric': ('listen node/stream node/loop node/interface text base weft abi',
                     'queue pairs and their turns; what messages mean is not its business; of '
                     'stream what progress is'),
-    'node/tts': ('listen node/nvme node/iscsi node/scsi node/format node/fabric node/stream '
+    'node/tts': ('listen node/nvme node/iscsi node/scsi format node/fabric node/stream '
                  'node/loop node/interface text wire base weft abi',
                  'one network protocol each; of wire the CRC'),
     'listen': ('text base', 'where a server is to be found, and who is at the other end'),
@@ -74,19 +75,19 @@ ROOMS = {
     'node/unit': ('node/rta node/ddm node/bus node/loop node/interface text base',
                   'wires the process of an RTA'),
     'node/mdns': ('', 'a module: announces by Avahi, and knows nothing of who is announced'),
-    'node/discovery': ('node/mdns node/unit node/ddm node/loop node/format node/interface text '
+    'node/discovery': ('node/mdns node/unit node/ddm node/loop format node/interface text '
                        'base weft',
                        'which volumes others have; what becomes of them is its caller\'s'),
     'node/host': ('http listen node/discovery node/unit node/iscsi node/scsi node/tts '
                   'node/fabric node/stream node/nvme node/uma node/cta node/reservation '
-                  'node/rta node/ddm node/bus '
-                  'node/loop node/interface control cgroup text base weft',
+                  'node/rta node/ddm node/bus node/loop node/interface control cgroup format text '
+                  'base weft',
                   'wires the host storage node'),
-    'initiator/tcp': ('node/nvme wire base',
+    'initiator/tcp': ('format wire base',
                       'capsules and data as PDUs on a socket; of wire the CRC'),
-    'initiator/iscsi': ('node/chap node/format text base weft abi',
+    'initiator/iscsi': ('chap format text base weft abi',
                         'an iSCSI initiator on public verbs: SCSI is its caller\'s'),
-    'initiator': ('initiator/tcp node/nvme text base weft abi',
+    'initiator': ('initiator/tcp format text base weft abi',
                   'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
              'a capture in, a picture out: octets go through the parsers of the engine'),
@@ -110,7 +111,7 @@ ONLY_IN = {
 # The sans-I/O rooms: no socket, clock, thread, random source or mutable global.
 ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdmap', 'cq', 'wq',
                 'iwarp', 'congestion', 'roce', 'conn', 'ibcm', 'meet', 'node/interface',
-                'node/format', 'node/bus', 'node/reservation', 'node/cta', 'node/uma', 'node/rta',
+                'format', 'node/bus', 'node/reservation', 'node/cta', 'node/uma', 'node/rta',
                 'node/nvme', 'node/scsi', 'manager', 'draw')
 
 # How many files of a room may call each other in a circle; a room without a row has no circle. The
@@ -272,7 +273,7 @@ SECOND_VERSIONS = {
 }
 
 # What a commit's subject may begin with, besides a room.
-SUBJECT_PREFIXES = ('house', 'qp', 'node', 'tests', 'judges', 'siw', 'fuzz', 'docs', 'man', 'tools',
-                    'bench', 'include', 'packaging')
+SUBJECT_PREFIXES = ('house', 'qp', 'node', 'node/format', 'node/chap', 'tests', 'judges', 'siw',
+                    'fuzz', 'docs', 'man', 'tools', 'bench', 'include', 'packaging')
 
 CLANG_FORMAT_VERSION = 14

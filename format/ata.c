@@ -1,4 +1,4 @@
-#include "node/format/ata.h"
+#include "format/ata.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 
 enum ata_command {
     ATA_DATA_SET_MANAGEMENT = 0x06,

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/format/iscsi_text.h"
+#include "format/iscsi_text.h"
 
 enum chap_limits {
     CHAP_CHALLENGE_MAX = 1024, // octets

@@ -1,4 +1,4 @@
-#include "node/format/scsi.h"
+#include "format/scsi.h"
 
 #include <stddef.h>
 #include <stdio.h>

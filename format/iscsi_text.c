@@ -1,4 +1,4 @@
-#include "node/format/iscsi_text.h"
+#include "format/iscsi_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 //     fabrics        Connect, Property Get and Set, properties
 //     RDMA           private data of connection requests
 //
-// What Identify and Get Log Page answer with is in node/nvme/pages.h; the PDUs of NVMe/TCP are in
-// node/nvme/tcp_wire.h.
+// What Identify and Get Log Page answer with is in format/nvme_pages.h; the PDUs of NVMe/TCP are in
+// format/nvme_tcp_wire.h.
 #pragma once
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "node/format/iscsi_pdu.h"
+#include "format/iscsi_pdu.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "node/chap/chap.h"
+#include "chap/chap.h"
 
 #include <nettle/base16.h>
 #include <nettle/base64.h>
