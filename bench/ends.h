@@ -9,12 +9,12 @@
 #include <stdint.h>
 
 // What the target tells the requester.
-struct target {
+struct bench_target {
     uint64_t addr;
     uint32_t rkey;
 };
 
-struct end {
+struct bench_end {
     struct ibv_qp_cap cap; // of its queue pair
     // What the peer may read and write; NULL: memory_len octets are taken, and zeroed.
     uint8_t *memory;
@@ -22,16 +22,16 @@ struct end {
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;
     struct ibv_mr *mr; // of the memory
-    struct target peer;
+    struct bench_target peer;
 };
 
-void fail(const char *what) __attribute__((noreturn));
+void bench_fail(const char *what) __attribute__((noreturn));
 
 // The target listens, writes its port to `port_fd` and prepares its end for the connection.
-void end_listen(struct end *end, int port_fd);
+void end_listen(struct bench_end *end, int port_fd);
 // The target accepts, and waits until the connection is made.
-void end_accept(struct end *end);
+void end_accept(struct bench_end *end);
 
 // The requester; and its end, which is not needed where the process ends as well.
-void end_connect(struct end *end, int port_fd);
-void end_disconnect(struct end *end);
+void end_connect(struct bench_end *end, int port_fd);
+void end_disconnect(struct bench_end *end);

@@ -40,8 +40,8 @@ enum {
 
 // Both processes, and all that is measured.
 struct bench {
-    struct end requester;
-    struct end target;
+    struct bench_end requester;
+    struct bench_end target;
     struct weft_rdma_manager *manager;
     uint64_t calls; // of ibv_post_send, by the caller
 };
@@ -55,13 +55,13 @@ static uint8_t *ring_map(size_t len, size_t ring_len)
     int fd = memfd_create("bench-manager", MFD_CLOEXEC);
     uint8_t *at = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (fd < 0 || ftruncate(fd, (off_t)ring_len) != 0 || at == MAP_FAILED) {
-        fail("memory");
+        bench_fail("memory");
     }
     for (size_t i = 0; i < len; i += ring_len) {
         size_t part_len = len - i < ring_len ? len - i : ring_len;
         if (mmap(at + i, part_len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
             MAP_FAILED) {
-            fail("mmap");
+            bench_fail("mmap");
         }
     }
     close(fd);
@@ -69,7 +69,7 @@ static uint8_t *ring_map(size_t len, size_t ring_len)
 }
 
 // A target of RDMA makes no call at all until the requester is gone.
-static void target_run(struct end *end, int port_fd, int done_fd)
+static void target_run(struct bench_end *end, int port_fd, int done_fd)
 {
     char done;
     end_listen(end, port_fd);
@@ -88,7 +88,7 @@ static void bench_open(struct bench *bench, size_t local_len, size_t remote_len,
         .requester = {.cap = cap, .memory_len = local_len, .memory = ring_map(local_len, ring_len)},
         .target = {.cap = cap, .memory_len = remote_len, .memory = ring_map(remote_len, ring_len)}};
     if (pipe(ports) != 0 || pipe(done) != 0) {
-        fail("pipe");
+        bench_fail("pipe");
     }
     fflush(stdout);
     if (fork_end() == 0) {
@@ -105,7 +105,7 @@ static void manager_open(struct bench *bench, struct weft_rdma_manager_attr attr
     int error = weft_rdma_manager_create(&attr, &bench->manager);
     if (error != 0) {
         errno = -error;
-        fail("weft_rdma_manager_create");
+        bench_fail("weft_rdma_manager_create");
     }
 }
 
@@ -122,7 +122,7 @@ static void submit(struct bench *bench, struct weft_rdma_request *request)
     enum weft_rdma_refusal refusal = weft_rdma_request_submit(bench->manager, request, 0);
     if (refusal != WEFT_RDMA_ACCEPTED) {
         errno = 0;
-        fail(weft_rdma_refusal_str(refusal));
+        bench_fail(weft_rdma_refusal_str(refusal));
     }
 }
 
@@ -136,7 +136,7 @@ static unsigned completed(struct bench *bench)
     for (; (request = weft_rdma_manager_next_done(bench->manager)) != NULL; count++) {
         if (request->result.outcome != WEFT_RDMA_SUCCESS) {
             errno = 0;
-            fail(ibv_wc_status_str(request->result.status));
+            bench_fail(ibv_wc_status_str(request->result.status));
         }
     }
     return count;
@@ -149,7 +149,7 @@ static void post(struct bench *bench, struct ibv_send_wr *wr)
     struct ibv_send_wr *bad;
     bench->calls++;
     if (ibv_post_send(bench->requester.id->qp, wr, &bad) != 0) {
-        fail("ibv_post_send");
+        bench_fail("ibv_post_send");
     }
 }
 
@@ -161,7 +161,7 @@ static unsigned reap(struct bench *bench)
     for (int i = 0; i < count; i++) {
         if (wc[i].status != IBV_WC_SUCCESS) {
             errno = 0;
-            fail(ibv_wc_status_str(wc[i].status));
+            bench_fail(ibv_wc_status_str(wc[i].status));
         }
     }
     return count > 0 ? (unsigned)count : 0;
@@ -179,7 +179,7 @@ static struct ibv_sge sges[ELEMENTS + 1];
 static void pieces_make(const struct bench *bench, enum ibv_wr_opcode opcode, size_t stride,
                         unsigned chain)
 {
-    const struct end *end = &bench->requester;
+    const struct bench_end *end = &bench->requester;
     for (unsigned i = 0; i < ELEMENTS; i++) {
         uint64_t addr = (uintptr_t)end->memory + i * stride;
         uint64_t remote_addr = end->peer.addr + (uint64_t)i * ELEMENT_LEN;
@@ -295,7 +295,7 @@ static void large_open(struct bench *bench, uint64_t len)
 // One element and one buffer of `len` octets.
 static struct weft_rdma_request large_request(const struct bench *bench, bool is_read, uint64_t len)
 {
-    const struct end *end = &bench->requester;
+    const struct bench_end *end = &bench->requester;
     buffers[0] = (struct weft_rdma_buffer){
         .addr = (uintptr_t)end->memory, .len = len, .lkey = end->mr->lkey};
     elements[0] = (struct weft_rdma_element){.buffers = buffers,
@@ -308,7 +308,7 @@ static struct weft_rdma_request large_request(const struct bench *bench, bool is
 
 static void large_by_posts(struct bench *bench, bool is_read, uint64_t len)
 {
-    const struct end *end = &bench->requester;
+    const struct bench_end *end = &bench->requester;
     unsigned outstanding = 0;
     for (uint64_t at = 0; at < len || outstanding > 0;) {
         if (at < len && outstanding < TRANSFERS) {
@@ -404,7 +404,7 @@ static void verify(bool is_read, uint64_t len)
     }
     if (compared != len) {
         errno = 0;
-        fail("octets are missing");
+        bench_fail("octets are missing");
     }
     print_bandwidth(len, now_s() - start_s, cpu_s(RUSAGE_SELF) - busy_s);
     bench_close(&bench);

@@ -125,7 +125,7 @@ static void sink(int fd, size_t read_len)
     exit(0);
 }
 
-static uint64_t source(int fd, const uint8_t *memory, size_t message_len, double seconds)
+static uint64_t send_octets(int fd, const uint8_t *memory, size_t message_len, double seconds)
 {
     const size_t len = footprint_len();
     uint64_t total = 0;
@@ -155,7 +155,7 @@ static void tcp_bandwidth(size_t message_len, size_t read_len, double seconds)
     close(fds[1]);
     const uint8_t *memory = footprint(0x5a);
     const double ready_s = await_ready(fds[0]), start_s = now_s();
-    uint64_t octets = source(fds[0], memory, message_len, seconds);
+    uint64_t octets = send_octets(fds[0], memory, message_len, seconds);
     close(fds[0]);
     waitpid(child, NULL, 0);
     print_bandwidth(octets, now_s() - start_s,

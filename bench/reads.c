@@ -25,7 +25,7 @@ enum {
 };
 
 struct reader {
-    struct end end;
+    struct bench_end end;
     uint64_t completed; // reads
 };
 
@@ -33,7 +33,7 @@ static uint8_t *map(size_t len)
 {
     uint8_t *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-        fail("mmap");
+        bench_fail("mmap");
     }
     return memory;
 }
@@ -42,10 +42,10 @@ static uint8_t *map(size_t len)
 static void target(unsigned count, size_t source_len, int port_fd, int done_fd)
 {
     uint8_t *source = map(source_len);
-    struct end *ends = calloc(count, sizeof *ends);
+    struct bench_end *ends = calloc(count, sizeof *ends);
     char done;
     for (unsigned i = 0; i < count; i++) {
-        ends[i] = (struct end){
+        ends[i] = (struct bench_end){
             .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
             .memory = source,
             .memory_len = source_len,
@@ -63,7 +63,7 @@ static struct reader *open_readers(unsigned count, size_t source_len, int *ret_d
     int ports[2], done[2];
     struct reader *readers = calloc(count, sizeof *readers);
     if (pipe(ports) != 0 || pipe(done) != 0) {
-        fail("pipe");
+        bench_fail("pipe");
     }
     if (fork_end() == 0) {
         close(done[1]);
@@ -72,7 +72,7 @@ static struct reader *open_readers(unsigned count, size_t source_len, int *ret_d
     uint8_t *sink = map(SINK_LEN);
     memset(sink, 1, SINK_LEN);
     for (unsigned i = 0; i < count; i++) {
-        readers[i].end = (struct end){
+        readers[i].end = (struct bench_end){
             .cap = {.max_send_wr = 8, .max_recv_wr = 1, .max_send_sge = SGE_MAX, .max_recv_sge = 1},
             .memory = sink,
             .memory_len = SINK_LEN,
@@ -104,7 +104,7 @@ static void post(struct reader *r, size_t len)
             (struct ibv_sge){(uintptr_t)r->end.memory, (uint32_t)piece, r->end.mr->lkey};
     }
     if (ibv_post_send(r->end.id->qp, &wr, &bad) != 0) {
-        fail("ibv_post_send");
+        bench_fail("ibv_post_send");
     }
 }
 
@@ -115,7 +115,7 @@ static unsigned poll(struct reader *r)
     int count = ibv_poll_cq(r->end.id->send_cq, 8, wc);
     for (int i = 0; i < count; i++) {
         if (wc[i].status != IBV_WC_SUCCESS) {
-            fail(ibv_wc_status_str(wc[i].status));
+            bench_fail(ibv_wc_status_str(wc[i].status));
         }
     }
     r->completed += (unsigned)count;

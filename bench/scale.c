@@ -96,7 +96,7 @@ struct memory {
     double client_kib, server_kib;
 };
 
-static struct memory memory_of(pid_t server)
+static struct memory server_memory(pid_t server)
 {
     return (struct memory){.client_kib = resident_kib(getpid()),
                            .server_kib = resident_kib(server)};
@@ -115,11 +115,11 @@ static void measure_requests(const struct scale_carrier *carrier, unsigned count
 static void measure(const struct scale_carrier *carrier, unsigned count, bool are_idle,
                     pid_t server, int port_fd)
 {
-    const struct memory before = memory_of(server);
+    const struct memory before = server_memory(server);
     const double begin = now_s();
     carrier->connect(count, port_fd);
     const double connected = now_s();
-    const struct memory after = memory_of(server);
+    const struct memory after = server_memory(server);
     printf("{\"pid\": %d, \"connects_per_s\": %.1f, ", getpid(), count / (connected - begin));
     if (!are_idle) {
         measure_requests(carrier, count);

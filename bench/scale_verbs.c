@@ -42,7 +42,7 @@ static void post_receive(uint64_t number)
         .addr = (uintptr_t)slot(number), .length = SCALE_REQUEST_LEN, .lkey = own.mr->lkey};
     struct ibv_recv_wr wr = {.wr_id = number, .sg_list = &sge, .num_sge = 1}, *bad;
     if (ibv_post_srq_recv(own.srq, &wr, &bad) != 0) {
-        fail("ibv_post_srq_recv");
+        bench_fail("ibv_post_srq_recv");
     }
 }
 
@@ -56,7 +56,7 @@ static void post_send(struct ibv_qp *qp, const void *message)
                              .send_flags = IBV_SEND_INLINE | IBV_SEND_SIGNALED},
                        *bad;
     if (ibv_post_send(qp, &wr, &bad) != 0) {
-        fail("ibv_post_send");
+        bench_fail("ibv_post_send");
     }
 }
 
@@ -72,7 +72,7 @@ static void create_shared(struct ibv_context *device)
                                          IBV_ACCESS_LOCAL_WRITE)
                             : NULL;
     if (own.cq == NULL || own.srq == NULL || own.mr == NULL) {
-        fail("what the connections share");
+        bench_fail("what the connections share");
     }
     for (uint64_t i = 0; i < RECEIVE_COUNT; i++) {
         post_receive(i);
@@ -94,7 +94,7 @@ static void create_qp(struct rdma_cm_id *id)
                 .max_inline_data = SCALE_REQUEST_LEN},
     };
     if (rdma_create_qp(id, own.pd, &attr) != 0) {
-        fail("rdma_create_qp");
+        bench_fail("rdma_create_qp");
     }
 }
 
@@ -103,7 +103,7 @@ static struct rdma_cm_event *next_event(void)
 {
     struct rdma_cm_event *event;
     if (rdma_get_cm_event(own.channel, &event) != 0) {
-        fail("rdma_get_cm_event");
+        bench_fail("rdma_get_cm_event");
     }
     return event;
 }
@@ -113,7 +113,7 @@ static void begin(unsigned count)
     own.ids = calloc(count, sizeof(struct rdma_cm_id *));
     own.channel = rdma_create_event_channel();
     if (own.ids == NULL || own.channel == NULL) {
-        fail("rdma_create_event_channel");
+        bench_fail("rdma_create_event_channel");
     }
 }
 
@@ -151,11 +151,11 @@ static void listen_on_any_port(unsigned count, int port_fd)
     if (rdma_create_id(own.channel, &listener, NULL, RDMA_PS_TCP) != 0 ||
         rdma_bind_addr(listener, (struct sockaddr *)&addr) != 0 ||
         rdma_listen(listener, SCALE_CONNECTING_MAX) != 0) {
-        fail("rdma_listen");
+        bench_fail("rdma_listen");
     }
     const uint16_t port = rdma_get_src_port(listener);
     if (write(port_fd, &port, sizeof port) != sizeof port) {
-        fail("write");
+        bench_fail("write");
     }
 }
 
@@ -166,12 +166,12 @@ static void accept_one(const struct rdma_cm_event *event, unsigned count)
     uint32_t number;
     memcpy(&number, event->param.conn.private_data, sizeof number);
     if (number >= count) {
-        fail("private data");
+        bench_fail("private data");
     }
     own.ids[number] = event->id;
     create_qp(event->id);
     if (rdma_accept(event->id, &param) != 0) {
-        fail("rdma_accept");
+        bench_fail("rdma_accept");
     }
 }
 
@@ -185,7 +185,7 @@ static void serve(unsigned count, int port_fd)
         } else if (event->event == RDMA_CM_EVENT_ESTABLISHED) {
             established++;
         } else {
-            fail(rdma_event_str(event->event));
+            bench_fail(rdma_event_str(event->event));
         }
         rdma_ack_cm_event(event);
     }
@@ -201,7 +201,7 @@ static void start_connecting(unsigned number, struct sockaddr_in *addr)
     struct rdma_cm_id **id = &own.ids[number];
     if (rdma_create_id(own.channel, id, (void *)(uintptr_t)number, RDMA_PS_TCP) != 0 ||
         rdma_resolve_addr(*id, NULL, (struct sockaddr *)addr, RESOLVE_LIMIT_MS) != 0) {
-        fail("rdma_resolve_addr");
+        bench_fail("rdma_resolve_addr");
     }
 }
 
@@ -216,19 +216,19 @@ static bool go_on_connecting(const struct rdma_cm_event *event)
     switch (event->event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
         if (rdma_resolve_route(event->id, RESOLVE_LIMIT_MS) != 0) {
-            fail("rdma_resolve_route");
+            bench_fail("rdma_resolve_route");
         }
         return false;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
         create_qp(event->id);
         if (rdma_connect(event->id, &param) != 0) {
-            fail("rdma_connect");
+            bench_fail("rdma_connect");
         }
         return false;
     case RDMA_CM_EVENT_ESTABLISHED:
         return true;
     default:
-        fail(rdma_event_str(event->event));
+        bench_fail(rdma_event_str(event->event));
     }
 }
 
@@ -237,7 +237,7 @@ static void connect_all(unsigned count, int port_fd)
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     begin(count);
     if (read(port_fd, &addr.sin_port, sizeof addr.sin_port) != sizeof addr.sin_port) {
-        fail("read");
+        bench_fail("read");
     }
     unsigned started = 0;
     for (unsigned established = 0; established < count;) {

@@ -24,9 +24,9 @@ enum {
 };
 
 // Both ends alike.
-static struct end end_of_program(void)
+static struct bench_end end_of_program(void)
 {
-    return (struct end){
+    return (struct bench_end){
         .cap = {.max_send_wr = 2 * DEPTH,
                 .max_recv_wr = 2 * DEPTH,
                 .max_send_sge = 1,
@@ -36,22 +36,23 @@ static struct end end_of_program(void)
     };
 }
 
-static struct ibv_sge sge_at(const struct end *end, size_t at, size_t len)
+static struct ibv_sge sge_at(const struct bench_end *end, size_t at, size_t len)
 {
     return (struct ibv_sge){
         .addr = (uintptr_t)(end->memory + at), .length = (uint32_t)len, .lkey = end->mr->lkey};
 }
 
-static void post_receive(struct end *end, size_t at, size_t len)
+static void post_receive(struct bench_end *end, size_t at, size_t len)
 {
     struct ibv_sge sge = sge_at(end, at, len);
     struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
     if (ibv_post_recv(end->id->qp, &wr, &bad) != 0) {
-        fail("ibv_post_recv");
+        bench_fail("ibv_post_recv");
     }
 }
 
-static void post_send(struct end *end, enum ibv_wr_opcode opcode, size_t at, size_t len, int flags)
+static void post_send(struct bench_end *end, enum ibv_wr_opcode opcode, size_t at, size_t len,
+                      int flags)
 {
     struct ibv_sge sge = sge_at(end, at, len);
     struct ibv_send_wr wr = {.sg_list = &sge,
@@ -62,7 +63,7 @@ static void post_send(struct end *end, enum ibv_wr_opcode opcode, size_t at, siz
     wr.wr.rdma.remote_addr = end->peer.addr + at;
     wr.wr.rdma.rkey = end->peer.rkey;
     if (ibv_post_send(end->id->qp, &wr, &bad) != 0) {
-        fail("ibv_post_send");
+        bench_fail("ibv_post_send");
     }
 }
 
@@ -94,14 +95,14 @@ static int next_completions(struct ibv_cq *cq, struct ibv_comp_channel *channel)
         return n;
     }
     if (ibv_req_notify_cq(cq, 0) != 0) {
-        fail("ibv_req_notify_cq");
+        bench_fail("ibv_req_notify_cq");
     }
     n = poll_cq(cq, POLL_MAX); // what came before it was armed
     if (n == 0) {
         struct ibv_cq *of;
         void *context;
         if (ibv_get_cq_event(channel, &of, &context) != 0) {
-            fail("ibv_get_cq_event");
+            bench_fail("ibv_get_cq_event");
         }
         ibv_ack_cq_events(of, 1);
         n = poll_cq(cq, POLL_MAX);
@@ -110,7 +111,8 @@ static int next_completions(struct ibv_cq *cq, struct ibv_comp_channel *channel)
 }
 
 // The target, in the child. `port_fd`: where the requester learns the port.
-static void target_connect(struct end *end, int port_fd, unsigned receive_count, size_t receive_len)
+static void target_connect(struct bench_end *end, int port_fd, unsigned receive_count,
+                           size_t receive_len)
 {
     end_listen(end, port_fd);
     for (unsigned i = 0; i < receive_count; i++) {
@@ -129,7 +131,7 @@ struct load {
 };
 
 // Posts receives as they are used, until the connection ends.
-static void take_sends(struct end *end, const struct load *load)
+static void take_sends(struct bench_end *end, const struct load *load)
 {
     struct ibv_comp_channel *channel = load->sleeps ? end->id->recv_cq_channel : NULL;
     size_t at = 0;
@@ -145,7 +147,7 @@ static void take_sends(struct end *end, const struct load *load)
 // A target of Writes and Reads makes no call at all.
 static void bandwidth_target(const struct load *load, int port_fd, int done_fd)
 {
-    struct end end = end_of_program();
+    struct bench_end end = end_of_program();
     bool is_send = load->opcode == IBV_WR_SEND;
     char done;
     target_connect(&end, port_fd, is_send ? 2 * DEPTH : 0, load->message_len);
@@ -165,13 +167,13 @@ static double busy_s_of_both(pid_t child)
     clockid_t clock;
     struct timespec t;
     if (clock_getcpuclockid(child, &clock) != 0 || clock_gettime(clock, &t) != 0) {
-        fail("the target's clock");
+        bench_fail("the target's clock");
     }
     return cpu_s(RUSAGE_SELF) + (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 // The requester: octets that were completed within about `load->seconds`.
-static uint64_t transfer(struct end *end, const struct load *load)
+static uint64_t transfer(struct bench_end *end, const struct load *load)
 {
     struct ibv_comp_channel *channel = load->sleeps ? end->id->send_cq_channel : NULL;
     const size_t len = load->message_len;
@@ -200,7 +202,7 @@ static void bandwidth(const struct load *load)
 {
     int ports[2], done[2];
     if (pipe(ports) != 0 || pipe(done) != 0) {
-        fail("pipe");
+        bench_fail("pipe");
     }
     pid_t child = fork_end();
     if (child == 0) {
@@ -208,7 +210,7 @@ static void bandwidth(const struct load *load)
         bandwidth_target(load, ports[1], done[0]);
     }
     close(ports[1]);
-    struct end end = end_of_program();
+    struct bench_end end = end_of_program();
     end_connect(&end, ports[0]);
     double start_s = now_s(), busy_s = busy_s_of_both(child);
     uint64_t octets = transfer(&end, load);
@@ -223,7 +225,7 @@ static void bandwidth(const struct load *load)
 /* ---- latency --------------------------------------------------------------------------------- */
 
 // Waits for one message.
-static void spin_cq(struct end *end)
+static void spin_cq(struct bench_end *end)
 {
     int n;
     while ((n = poll_cq(end->id->recv_cq, 1)) == 0) {
@@ -233,7 +235,7 @@ static void spin_cq(struct end *end)
     }
 }
 
-static void drain_send_cq(struct end *end, unsigned *left)
+static void drain_send_cq(struct bench_end *end, unsigned *left)
 {
     while (*left >= DEPTH) {
         int n = poll_cq(end->id->send_cq, POLL_MAX);
@@ -245,7 +247,7 @@ static void drain_send_cq(struct end *end, unsigned *left)
 }
 
 // One direction of a round trip by Send: post, and wait for the answer on the CQ.
-static void ping_send(struct end *end, int is_first)
+static void ping_send(struct bench_end *end, int is_first)
 {
     static unsigned unpolled;
     for (int step = 0; step < 2; step++) {
@@ -261,7 +263,7 @@ static void ping_send(struct end *end, int is_first)
 }
 
 // The same by Write: the answer is seen as a change of the last octet in memory.
-static void ping_write(struct end *end, uint8_t round, int is_first)
+static void ping_write(struct bench_end *end, uint8_t round, int is_first)
 {
     static unsigned unpolled;
     volatile uint8_t *last = end->memory + 2 * PING_LEN - 1;
@@ -292,9 +294,9 @@ static void latency(int by_write, unsigned count)
 {
     int ports[2];
     double *us = calloc(count, sizeof *us);
-    struct end end = end_of_program();
+    struct bench_end end = end_of_program();
     if (pipe(ports) != 0) {
-        fail("pipe");
+        bench_fail("pipe");
     }
     pid_t child = fork_end();
     if (child == 0) {
@@ -311,7 +313,7 @@ static void latency(int by_write, unsigned count)
     for (unsigned i = 0; i < 4; i++) {
         post_receive(&end, PING_LEN, PING_LEN);
     }
-    struct target own = {.addr = (uintptr_t)end.memory, .rkey = end.mr->rkey};
+    struct bench_target own = {.addr = (uintptr_t)end.memory, .rkey = end.mr->rkey};
     memcpy(end.memory, &own, sizeof own);
     post_send(&end, IBV_WR_SEND, 0, PING_LEN, IBV_SEND_INLINE);
     unsigned done = 0;

@@ -158,7 +158,7 @@ static size_t message_len(const struct sender *s)
 }
 
 // Until it is killed.
-static _Noreturn void source(struct sender *s)
+static _Noreturn void send_windows(struct sender *s)
 {
     struct iovec iov[BATCH];
     struct mmsghdr msgs[BATCH] = {0};
@@ -225,7 +225,7 @@ static void bandwidth(const struct way *way, size_t datagram_len, size_t window_
     if (child == 0) {
         struct sender sender = {
             .fd = fds[1], .way = way, .datagram_len = datagram_len, .window_len = window_len};
-        source(&sender);
+        send_windows(&sender);
     }
     double start_s = now_s();
     uint64_t octets = sink(fds[0], way, datagram_len, window_len, seconds);

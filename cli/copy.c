@@ -18,16 +18,16 @@ typedef void step_next(struct step *step);
 struct step {
     struct copy *copy;
     struct piece piece;
-    uint8_t *data;             // of the source
-    uint8_t *other;            // comparisons: of the destination
-    const struct place *place; // under way there
-    step_next *next;           // what follows
+    uint8_t *data;                  // of the source
+    uint8_t *other;                 // comparisons: of the destination
+    const struct copy_place *place; // under way there
+    step_next *next;                // what follows
     bool is_out;
     bool is_waiting; // read, and others are to be written before it
 };
 
 struct copy {
-    struct place *from, *to;
+    struct copy_place *from, *to;
     struct copy_wish wish;
     struct progress *progress;
     struct copy_report *report;
@@ -60,7 +60,7 @@ static uint64_t len_of(const struct copy *copy)
 
 /* ---- the end of a piece ---------------------------------------------------------------------- */
 
-static void fail(struct step *step, const struct place *place, int error, const char *answer,
+static void fail(struct step *step, const struct copy_place *place, int error, const char *answer,
                  uint64_t at)
 {
     struct copy_report *report = step->copy->report;
@@ -140,7 +140,7 @@ static void end_learn(struct step *step)
 
 static bool is_too_much(const struct step *step)
 {
-    const struct place *to = step->copy->to;
+    const struct copy_place *to = step->copy->to;
     return to->is_volume && step->piece.len > to->len - step->piece.offset;
 }
 
@@ -231,7 +231,7 @@ static void step_begin(struct step *step)
 static uint32_t piece_len_of(const struct copy *copy)
 {
     uint32_t len = PIECE_LEN, block = block_len_of(copy);
-    const struct place *places[] = {copy->from, copy->to};
+    const struct copy_place *places[] = {copy->from, copy->to};
     for (unsigned i = 0; i < 2; i++) {
         len = places[i]->piece_max < len ? places[i]->piece_max : len;
     }
@@ -265,7 +265,7 @@ static int copy_init(struct copy *copy)
 static void memory_lend(struct copy *copy)
 {
     unsigned buffers = copy->wish.is_comparison ? 2 : 1;
-    struct place *places[] = {copy->from, copy->to};
+    struct copy_place *places[] = {copy->from, copy->to};
     for (unsigned i = 0; i < 2; i++) {
         if (places[i]->is_volume) {
             volume_lend(&places[i]->volume, copy->memory,
@@ -276,7 +276,7 @@ static void memory_lend(struct copy *copy)
 
 static void memory_take_back(struct copy *copy)
 {
-    struct place *places[] = {copy->from, copy->to};
+    struct copy_place *places[] = {copy->from, copy->to};
     for (unsigned i = 0; i < 2; i++) {
         if (places[i]->is_volume) {
             volume_take_back(&places[i]->volume, copy->memory);
@@ -293,7 +293,7 @@ static void pieces_start(struct copy *copy)
     }
 }
 
-static bool pieces_go_on(struct place *place)
+static bool pieces_go_on(struct copy_place *place)
 {
     struct piece *piece = place_ended(place);
     bool has_ended = piece != NULL;
@@ -314,7 +314,7 @@ static void pieces_await(struct copy *copy)
     }
 }
 
-int copy_run(struct place *from, struct place *to, const struct copy_wish *wish,
+int copy_run(struct copy_place *from, struct copy_place *to, const struct copy_wish *wish,
              struct progress *progress, struct copy_report *ret)
 {
     struct copy copy = {.from = from, .to = to, .wish = *wish, .progress = progress, .report = ret};

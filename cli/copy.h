@@ -16,14 +16,14 @@ struct copy_wish {
 };
 
 struct copy_report {
-    uint64_t len;                    // octets copied or compared
-    uint64_t zero_len;               // of them, told as zeroes
-    int error;                       // the first: a negative errno,
-    char answer[VOLUME_ANSWER_MAX];  // what the target said, if it did,
-    uint64_t error_at;               // where,
-    const struct place *error_place; // and who; NULL: the places differ at error_at
+    uint64_t len;                         // octets copied or compared
+    uint64_t zero_len;                    // of them, told as zeroes
+    int error;                            // the first: a negative errno,
+    char answer[VOLUME_ANSWER_MAX];       // what the target said, if it did,
+    uint64_t error_at;                    // where,
+    const struct copy_place *error_place; // and who; NULL: the places differ at error_at
 };
 
 // 0; or -1, with the reason in the report. `progress` may be NULL.
-int copy_run(struct place *from, struct place *to, const struct copy_wish *wish,
+int copy_run(struct copy_place *from, struct copy_place *to, const struct copy_wish *wish,
              struct progress *progress, struct copy_report *ret);

@@ -57,7 +57,7 @@ struct cp {
     struct copy_wish wish;
     bool is_json, is_quiet, is_verified, is_done;
     const char *source, *destination;
-    struct place from, to;
+    struct copy_place from, to;
     struct copy_report report;
     struct progress progress;
     double seconds;
@@ -154,7 +154,7 @@ static int words_read(int argc, char **argv, struct cp *cp)
 
 /* ---- copying --------------------------------------------------------------------------------- */
 
-static const char *lost_why(const struct place *place)
+static const char *lost_why(const struct copy_place *place)
 {
     return place->volume.protocol->lost_why(&place->volume);
 }
@@ -162,7 +162,7 @@ static const char *lost_why(const struct place *place)
 static int say_copy_failed(const struct cp *cp, const char *what)
 {
     const struct copy_report *report = &cp->report;
-    const struct place *place = report->error_place;
+    const struct copy_place *place = report->error_place;
     unsigned long long at = report->error_at;
     if (place == NULL) {
         say_error("the copy differs", cp->destination, "copy again, while nobody else writes to it",
@@ -203,7 +203,7 @@ static int run(struct cp *cp, bool is_comparison)
 
 /* ---- what was done --------------------------------------------------------------------------- */
 
-static void counters_add(struct json_object *to, const char *key, const struct place *place)
+static void counters_add(struct json_object *to, const char *key, const struct copy_place *place)
 {
     const struct volume *volume = &place->volume;
     if (place->is_volume && volume->protocol->count != NULL) {

@@ -11,7 +11,7 @@
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static int volume_take(struct place *place, unsigned depth)
+static int volume_take(struct copy_place *place, unsigned depth)
 {
     int result = volume_open(place->name, depth, &place->volume);
     const struct volume_facts *facts = &place->volume.facts;
@@ -23,14 +23,14 @@ static int volume_take(struct place *place, unsigned depth)
     return result;
 }
 
-static int say_file(const struct place *place, const char *what, const char *remedy, int error)
+static int say_file(const struct copy_place *place, const char *what, const char *remedy, int error)
 {
     say_error(what, place->name, remedy, "%s", strerror(-error));
     return EXIT_FAILED;
 }
 
 // Size and kind of what was opened.
-static int file_look(struct place *place)
+static int file_look(struct copy_place *place)
 {
     struct stat status;
     if (fstat(place->fd, &status) != 0) {
@@ -50,18 +50,18 @@ bool place_is_stream(const char *name)
     return strcmp(name, "-") == 0;
 }
 
-static void place_name(struct place *place, const char *name)
+static void place_name(struct copy_place *place, const char *name)
 {
-    *place = (struct place){.name = name,
-                            .is_volume = volume_is_uri(name),
-                            .is_stream = place_is_stream(name),
-                            .fd = -1,
-                            .block_len = 1,
-                            .piece_max = UINT32_MAX};
+    *place = (struct copy_place){.name = name,
+                                 .is_volume = volume_is_uri(name),
+                                 .is_stream = place_is_stream(name),
+                                 .fd = -1,
+                                 .block_len = 1,
+                                 .piece_max = UINT32_MAX};
     list_init(&place->ended);
 }
 
-static int stream_take(struct place *place, int fd, const char *name, const char *remedy)
+static int stream_take(struct copy_place *place, int fd, const char *name, const char *remedy)
 {
     place->name = name;
     place->len = PLACE_LEN_UNKNOWN;
@@ -73,7 +73,7 @@ static int stream_take(struct place *place, int fd, const char *name, const char
     return place->fd >= 0 ? 0 : say_file(place, "cannot copy", remedy, -errno);
 }
 
-int place_open_source(const char *name, unsigned depth, struct place *ret)
+int place_open_source(const char *name, unsigned depth, struct copy_place *ret)
 {
     place_name(ret, name);
     if (ret->is_volume) {
@@ -89,7 +89,7 @@ int place_open_source(const char *name, unsigned depth, struct place *ret)
                : say_file(ret, "cannot read", "give a file or block device that is there", error);
 }
 
-static int file_prepare(struct place *place, uint64_t len)
+static int file_prepare(struct copy_place *place, uint64_t len)
 {
     place->fd = open(place->name, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     int error = place->fd < 0 ? -errno : file_look(place);
@@ -104,7 +104,7 @@ static int file_prepare(struct place *place, uint64_t len)
     return error;
 }
 
-int place_open_destination(const char *name, unsigned depth, uint64_t len, struct place *ret)
+int place_open_destination(const char *name, unsigned depth, uint64_t len, struct copy_place *ret)
 {
     place_name(ret, name);
     if (ret->is_stream) {
@@ -131,7 +131,7 @@ int place_open_destination(const char *name, unsigned depth, uint64_t len, struc
     return result;
 }
 
-void place_close(struct place *place)
+void place_close(struct copy_place *place)
 {
     volume_close(&place->volume);
     if (place->fd >= 0) {
@@ -141,7 +141,7 @@ void place_close(struct place *place)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int file_read(const struct place *place, struct piece *piece)
+static int file_read(const struct copy_place *place, struct piece *piece)
 {
     uint32_t done = 0;
     while (done < piece->len) {
@@ -160,7 +160,7 @@ static int file_read(const struct place *place, struct piece *piece)
 }
 
 // What lies behind the end that the file is to have is padding.
-static int file_write(const struct place *place, const struct piece *piece)
+static int file_write(const struct copy_place *place, const struct piece *piece)
 {
     uint64_t room = place->len > piece->offset ? place->len - piece->offset : 0;
     uint32_t len = piece->len < room ? piece->len : (uint32_t)room, done = 0;
@@ -178,7 +178,7 @@ static int file_write(const struct place *place, const struct piece *piece)
 /* ---- streams --------------------------------------------------------------------------------- */
 
 // Pieces come and go in order: what is read or written lies where the stream has got to.
-static int stream_read(struct place *place, struct piece *piece)
+static int stream_read(struct copy_place *place, struct piece *piece)
 {
     uint32_t done = 0;
     bool is_at_end = place->len != PLACE_LEN_UNKNOWN;
@@ -197,7 +197,7 @@ static int stream_read(struct place *place, struct piece *piece)
     return 0;
 }
 
-static int stream_write(const struct place *place, const struct piece *piece)
+static int stream_write(const struct copy_place *place, const struct piece *piece)
 {
     uint32_t done = 0;
     while (done < piece->len) {
@@ -212,7 +212,7 @@ static int stream_write(const struct place *place, const struct piece *piece)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-static void end(struct place *place, struct piece *piece, int error, const char *answer)
+static void piece_over(struct copy_place *place, struct piece *piece, int error, const char *answer)
 {
     piece->error = error;
     piece->answer = answer;
@@ -221,7 +221,7 @@ static void end(struct place *place, struct piece *piece, int error, const char 
 
 /* ---- volumes --------------------------------------------------------------------------------- */
 
-static void submit(struct place *place, struct piece *piece, enum volume_operation operation)
+static void submit(struct copy_place *place, struct piece *piece, enum volume_operation operation)
 {
     piece->io = (struct volume_io){.operation = operation,
                                    .offset = piece->offset,
@@ -233,63 +233,63 @@ static void submit(struct place *place, struct piece *piece, enum volume_operati
         error = volume_submit(&place->volume, &piece->io);
     }
     if (error != 0) {
-        end(place, piece, error, "");
+        piece_over(place, piece, error, "");
     }
 }
 
 /* ---- all three ------------------------------------------------------------------------------- */
 
-void place_read(struct place *place, struct piece *piece)
+void place_read(struct copy_place *place, struct piece *piece)
 {
     if (place->is_volume) {
         submit(place, piece, VOLUME_READ);
     } else if (place->is_stream) {
-        end(place, piece, stream_read(place, piece), "");
+        piece_over(place, piece, stream_read(place, piece), "");
     } else {
-        end(place, piece, file_read(place, piece), "");
+        piece_over(place, piece, file_read(place, piece), "");
     }
 }
 
-void place_write(struct place *place, struct piece *piece)
+void place_write(struct copy_place *place, struct piece *piece)
 {
     if (place->is_volume) {
         submit(place, piece, VOLUME_WRITE);
     } else if (place->is_stream) {
-        end(place, piece, stream_write(place, piece), "");
+        piece_over(place, piece, stream_write(place, piece), "");
     } else {
-        end(place, piece, file_write(place, piece), "");
+        piece_over(place, piece, file_write(place, piece), "");
     }
 }
 
-bool place_is_zero(struct place *place, uint64_t offset, uint32_t len)
+bool place_is_zero(struct copy_place *place, uint64_t offset, uint32_t len)
 {
     return place->is_volume && volume_is_zero(&place->volume, offset, len);
 }
 
-void place_zero(struct place *place, struct piece *piece)
+void place_zero(struct copy_place *place, struct piece *piece)
 {
     if (place->is_volume && place->volume.facts.can_write_zeroes) {
         submit(place, piece, VOLUME_WRITE_ZEROES);
     } else if (place->is_regular) {
-        end(place, piece, 0, ""); // emptied when it was opened: a hole
+        piece_over(place, piece, 0, ""); // emptied when it was opened: a hole
     } else {
         place_write(place, piece); // its data are zeroes
     }
 }
 
-void place_read_zeroes(struct place *place, struct piece *piece)
+void place_read_zeroes(struct copy_place *place, struct piece *piece)
 {
     memset(piece->data, 0, piece->len);
-    end(place, piece, 0, "");
+    piece_over(place, piece, 0, "");
 }
 
-struct piece *place_ended(struct place *place)
+struct piece *place_ended(struct copy_place *place)
 {
     struct list_link *link = list_pop_head(&place->ended);
     return link != NULL ? LIST_ENTRY(link, struct piece, link) : NULL;
 }
 
-int place_flush(struct place *place)
+int place_flush(struct copy_place *place)
 {
     struct piece flush = {0};
     if (!place->is_volume) {
@@ -302,17 +302,17 @@ int place_flush(struct place *place)
     return flush.error;
 }
 
-int place_wait(struct place *place)
+int place_wait(struct copy_place *place)
 {
     return place_wait_for(place, -1);
 }
 
-int place_wait_for(struct place *place, int timeout_ms)
+int place_wait_for(struct copy_place *place, int timeout_ms)
 {
     int result = volume_wait(&place->volume, timeout_ms);
     for (struct volume_io *io; (io = volume_ended(&place->volume)) != NULL;) {
         struct piece *piece = io->context;
-        end(place, piece, io->error, io->answer);
+        piece_over(place, piece, io->error, io->answer);
     }
     return result;
 }

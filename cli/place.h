@@ -12,7 +12,7 @@
 
 #define PLACE_LEN_UNKNOWN UINT64_MAX
 
-struct place {
+struct copy_place {
     const char *name; // as the user wrote it
     bool is_volume;
     struct volume volume;
@@ -41,30 +41,30 @@ struct piece {
 bool place_is_stream(const char *name);
 
 // Opens what is to be read. 0 or an exit status, after saying what is wrong.
-int place_open_source(const char *name, unsigned depth, struct place *ret);
+int place_open_source(const char *name, unsigned depth, struct copy_place *ret);
 // Opens what is to be written: a file is made, and emptied if it was there. Too small a volume is
 // refused. `len` octets will come, or PLACE_LEN_UNKNOWN.
-int place_open_destination(const char *name, unsigned depth, uint64_t len, struct place *ret);
-void place_close(struct place *place);
+int place_open_destination(const char *name, unsigned depth, uint64_t len, struct copy_place *ret);
+void place_close(struct copy_place *place);
 
 // What lies behind the end of a file or a stream reads as zeroes; a volume's last block is written
 // whole, with zeroes behind a file's end.
-void place_read(struct place *place, struct piece *piece);
-void place_write(struct place *place, struct piece *piece);
+void place_read(struct copy_place *place, struct piece *piece);
+void place_write(struct copy_place *place, struct piece *piece);
 // Is it known, without reading, that the range is zeroes? A volume's target may be asked.
-bool place_is_zero(struct place *place, uint64_t offset, uint32_t len);
+bool place_is_zero(struct copy_place *place, uint64_t offset, uint32_t len);
 // The range reads as zeroes afterwards, without taking room where that is possible.
-void place_zero(struct place *place, struct piece *piece);
+void place_zero(struct copy_place *place, struct piece *piece);
 
 // The range is known to be zeroes: it has been read without asking anybody.
-void place_read_zeroes(struct place *place, struct piece *piece);
+void place_read_zeroes(struct copy_place *place, struct piece *piece);
 // The next piece that has ended, in the order in which they did. NULL: none.
-struct piece *place_ended(struct place *place);
+struct piece *place_ended(struct copy_place *place);
 
 // Everything written is stable, with no piece under way. 0 or a negative errno.
-int place_flush(struct place *place);
+int place_flush(struct copy_place *place);
 // Waits for a piece of a volume to end. 0, or a negative errno: the connection is lost, and all
 // have ended.
-int place_wait(struct place *place);
+int place_wait(struct copy_place *place);
 // The same, but no longer than this.
-int place_wait_for(struct place *place, int timeout_ms);
+int place_wait_for(struct copy_place *place, int timeout_ms);

@@ -9,13 +9,13 @@
 
 struct shard;
 
-struct carry {
+struct fpdu_carry {
     struct list_link idle_link;
     uint8_t octets[MPA_RX_CARRY_LEN];
 };
 
 // Lock held. NULL: no memory; and back.
-struct carry *shard_carry_borrow(struct shard *shard);
-void shard_carry_return(struct shard *shard, struct carry *carry);
+struct fpdu_carry *shard_carry_borrow(struct shard *shard);
+void shard_carry_return(struct shard *shard, struct fpdu_carry *carry);
 // At the end of the shard: none is borrowed.
 void shard_carries_free(struct shard *shard);

@@ -57,7 +57,7 @@ void front_cq_on_completion(void *ctx)
     if (channel != NULL && front_drives(channel)) {
         event_tell(&channel->events, &cq->completions);
     } else if (channel != NULL) {
-        event_raise(&channel->events, &cq->completions);
+        event_queue_raise(&channel->events, &cq->completions);
     }
 }
 
@@ -65,7 +65,7 @@ void front_cq_on_completion(void *ctx)
 void front_cq_on_overrun(void *ctx)
 {
     struct front_cq *cq = ctx;
-    event_raise(&front_context_of(cq->cq.context)->async, &cq->overrun);
+    event_queue_raise(&front_context_of(cq->cq.context)->async, &cq->overrun);
 }
 
 // While the channel's lock is held the CQ cannot be withdrawn; afterwards it waits for the

@@ -51,7 +51,7 @@ static void count_up(struct event_queue *queue, uint64_t count)
 
 // Who is woken by the count takes the queue's lock next: it is free by then, or he would sleep
 // again at once and have to be woken once more.
-void event_raise(struct event_queue *queue, struct event_source *source)
+void event_queue_raise(struct event_queue *queue, struct event_source *source)
 {
     pthread_mutex_lock(&queue->lock);
     list_locked(queue, source);

@@ -39,8 +39,8 @@ void event_source_init(struct event_source *source, void *object, int kind);
 
 // Any thread, under any lock: blocks on nothing but the queue's own lock. Not beside the source's
 // withdrawal: who raises holds the shard's lock, and an object that goes has left the shard before.
-void event_raise(struct event_queue *queue, struct event_source *source);
-// As event_raise, but an event that nobody has taken yet stands for both.
+void event_queue_raise(struct event_queue *queue, struct event_source *source);
+// As event_queue_raise, but an event that nobody has taken yet stands for both.
 void event_raise_once(struct event_queue *queue, struct event_source *source);
 
 // The oldest event, taken from the list; NULL with errno as read(2) has it (EAGAIN when the program

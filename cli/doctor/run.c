@@ -20,13 +20,13 @@
 static const duration_ns patience_ns = 1500 * NS_PER_MS;
 
 // Memory that the processes share: what is not finished is not believed.
-struct place {
+struct copy_place {
     struct finding finding;
     atomic_bool is_finished;
 };
 
 struct round {
-    struct place places[DOCTOR_CHECK_MAX];
+    struct copy_place places[DOCTOR_CHECK_MAX];
     pid_t pids[DOCTOR_CHECK_MAX];
     size_t count; // of those that there are
 };
@@ -70,7 +70,7 @@ static instant_ns now_ns(void)
 
 // The end of `alive` that only the processes of checks have is closed with the last of them.
 static void look(const struct doctor_check *check, const struct doctor_subject *subject,
-                 struct place *place, pid_t parent)
+                 struct copy_place *place, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent) {
@@ -81,7 +81,7 @@ static void look(const struct doctor_check *check, const struct doctor_subject *
 }
 
 static pid_t look_begin(const struct doctor_check *check, const struct doctor_subject *subject,
-                        struct place *place, const int alive[2])
+                        struct copy_place *place, const int alive[2])
 {
     const pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
@@ -103,7 +103,7 @@ static void all_wait(int alive)
 }
 
 // Who sits in a call of the kernel's that cannot be interrupted is left there.
-static void look_end(struct place *place, pid_t pid)
+static void look_end(struct copy_place *place, pid_t pid)
 {
     int status = 0;
     const bool has_ended = waitpid(pid, &status, WNOHANG) == pid;
@@ -135,7 +135,7 @@ static int all_begin(struct round *round, const struct doctor_report *report,
                      const struct doctor_subject *subject, const int alive[2])
 {
     for (; round->count < report->count; round->count++) {
-        struct place *place = &round->places[round->count];
+        struct copy_place *place = &round->places[round->count];
         const pid_t pid = look_begin(report->checks[round->count], subject, place, alive);
         if (pid < 0) {
             return pid;

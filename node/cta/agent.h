@@ -66,7 +66,7 @@ enum cta_size {
 
 // A row of the routing table.
 struct cta_route {
-    struct route route; // connection 0: the slot is free
+    struct client_route route; // connection 0: the slot is free
     struct cta_volume *volume;
     struct cta_client *client; // NULL: it has no host
     bool is_pending;           // waits for a former connection of its client to end
@@ -159,7 +159,7 @@ struct cta {
 
 // ---- routes.c
 
-void routes_add(void *cta, const struct route *route);
+void routes_add(void *cta, const struct client_route *route);
 void routes_remove(void *cta, uint32_t connection);
 void routes_volume_remove(void *cta, uint32_t volume);
 // The volume's counters and window; NULL: it has none yet, or with `may_make` no room for them.

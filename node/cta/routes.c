@@ -21,14 +21,14 @@ struct cta_route *routes_find(struct cta *cta, uint32_t connection)
 
 // A client with a name that comes back: what it asked for before may still be written, and must not
 // be written over what it asks for from now on.
-static bool is_former(const struct cta_route *r, const struct route *route)
+static bool is_former(const struct cta_route *r, const struct client_route *route)
 {
     return r->route.connection != 0 && r->is_leaving && r->route.volume == route->volume &&
            route->client.identity[0] != '\0' &&
            strcmp(r->route.client.identity, route->client.identity) == 0;
 }
 
-static bool must_wait(const struct cta *cta, const struct route *route)
+static bool must_wait(const struct cta *cta, const struct client_route *route)
 {
     for (unsigned i = 0; i < NODE_CONNECTION_COUNT_MAX; i++) {
         if (is_former(&cta->routes[i], route)) {
@@ -106,7 +106,7 @@ static void on_route(struct cta *cta, uint32_t connection, enum connect_status s
     cta->parts.uma->on_route(cta->parts.uma_ctx, connection, status);
 }
 
-void routes_add(void *ctx, const struct route *route)
+void routes_add(void *ctx, const struct client_route *route)
 {
     struct cta *cta = ctx;
     struct cta_route *r = slot(cta, route->connection);

@@ -31,7 +31,7 @@ static void on_exit_of_command(void *ctx, uint32_t events)
 
 // uri: the first volume's, as nbdkit has it; uris: all of them. Through the first address of the
 // first TTS.
-static void environment_set(struct host *host)
+static void captive_environment_set(struct host *host)
 {
     const struct resource_table *table = uma_resources(host->uma);
     char uri[HOST_URI_MAX], *uris = NULL;
@@ -60,7 +60,7 @@ int host_captive_start(struct host *host)
     sigemptyset(&defaults);
     sigaddset(&defaults, SIGPIPE);
     sigaddset(&defaults, SIGXFSZ);
-    environment_set(host);
+    captive_environment_set(host);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigmask(&attributes, &none);

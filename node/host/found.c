@@ -30,8 +30,8 @@ static void on_found(void *ctx, const struct source_found *found)
     search->left_out += !has_room || config_volume_add(search->to, &wish) != 0;
 }
 
-int found_add(struct host_config *to, const struct volume_wish *wish, struct sources *sources,
-              void (*say)(void *ctx, const char *line), void *ctx)
+int host_found_add(struct host_config *to, const struct volume_wish *wish, struct sources *sources,
+                   void (*say)(void *ctx, const char *line), void *ctx)
 {
     if (!sources_is(wish->uri)) {
         return config_volume_add(to, wish);

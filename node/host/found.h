@@ -6,5 +6,5 @@
 
 // Appends the volumes that `wish` finds, in the order of their source, or itself if it names one
 // device. What is not served is said with `say`. 0, or -EEXIST or -ENOMEM of what names one device.
-int found_add(struct host_config *to, const struct volume_wish *wish, struct sources *sources,
-              void (*say)(void *ctx, const char *line), void *ctx);
+int host_found_add(struct host_config *to, const struct volume_wish *wish, struct sources *sources,
+                   void (*say)(void *ctx, const char *line), void *ctx);

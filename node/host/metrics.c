@@ -23,7 +23,7 @@ static const char *volume_name(const struct host *host, uint32_t volume, char sp
     return row != NULL ? row->name : spare;
 }
 
-static const char *volume_driver(const struct host *host, uint32_t volume)
+static const char *driver_of(const struct host *host, uint32_t volume)
 {
     const struct resource *row = resource_by_volume(uma_resources(host->uma), volume);
     return row != NULL ? row->profile.driver : "";
@@ -88,7 +88,7 @@ static void print_latency(FILE *out, const struct host *host)
             if (counters->latency[o].count > 0) {
                 snprintf(labels, sizeof labels, "volume=\"%s\",driver=\"%s\",operation=\"%s\"",
                          volume_name(host, counters->volume, spare),
-                         volume_driver(host, counters->volume), node_operation_facts(o)->name);
+                         driver_of(host, counters->volume), node_operation_facts(o)->name);
                 exposition_histogram(out, "volume_latency_seconds", labels, &counters->latency[o]);
             }
         }

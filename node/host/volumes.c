@@ -104,7 +104,7 @@ static int wanted_read(struct host *host, struct host_config *ret, struct why *r
         const struct volume_wish *wish =
             is_in_file ? &in_file->volumes[i]
                        : &config->volumes[config->file_volume_count + i - in_file->volume_count];
-        int error = found_add(ret, wish, host->sources, host_say, host);
+        int error = host_found_add(ret, wish, host->sources, host_say, host);
         if (error != 0) {
             why_say(ret_why, "%s: %s", wish->name,
                     error == -EEXIST ? "there is another volume of this name" : strerror(-error));

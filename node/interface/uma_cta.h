@@ -14,7 +14,7 @@
 #include "node/interface/uma_tts.h"
 
 // One row of the routing table, as the UMA asks for it.
-struct route {
+struct client_route {
     struct client client; // opaque
     uint32_t connection;  // chosen by the UMA
     uint32_t volume;
@@ -48,7 +48,7 @@ struct cta_for_uma {
 
     // Adds a row; the status comes back by uma_for_cta.on_route, perhaps before this returns: at
     // once, or when the requests of the same client's former route to the volume have ended.
-    void (*route_add)(void *cta, const struct route *route);
+    void (*route_add)(void *cta, const struct client_route *route);
     // The row goes; its service requests have ended.
     void (*route_remove)(void *cta, uint32_t connection);
     // The volume is gone, and its number with it: so are its counters, once no route leads to it.

@@ -157,7 +157,7 @@ static bool wants_naca(const struct scsi_task *task)
 }
 
 // REQUEST SENSE tells of one itself; INQUIRY and REPORT LUNS leave it (SAM-5 section 5.14).
-static enum scsi_fault objection(struct scsi_task *task)
+static enum scsi_fault door_fault(struct scsi_task *task)
 {
     struct nexus *nexus = task->nexus;
     const struct scsi_command *command = task->command;
@@ -185,7 +185,7 @@ static enum scsi_fault objection(struct scsi_task *task)
 
 static void begin(struct scsi_task *task, instant_ns now)
 {
-    enum scsi_fault fault = objection(task);
+    enum scsi_fault fault = door_fault(task);
     if (fault != FAULT_NONE) {
         task_fail(task, fault, now);
     } else if (reservation_conflicts(task)) {

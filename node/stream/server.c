@@ -151,7 +151,7 @@ static void on_wake(void *ctx)
     server->is_looking = false;
 }
 
-static instant_ns next_deadline(void *ctx)
+static instant_ns server_next_deadline(void *ctx)
 {
     const struct stream_server *server = ctx;
     return deadlines_next(&server->deadlines);
@@ -177,7 +177,7 @@ void stream_server_init(struct stream_server *server, const struct stream_protoc
                                           .on_batch_end = on_batch_end,
                                           .may_sleep = may_sleep,
                                           .on_wake = on_wake,
-                                          .next_deadline = next_deadline,
+                                          .next_deadline = server_next_deadline,
                                           .on_deadline = on_deadline};
     loop_join(parts->loop, &server->member);
 }

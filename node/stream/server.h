@@ -33,7 +33,7 @@ struct stream_server_parts {
     X(refused, "connections beyond the limits") \
     X(stalled, "connections ended because nothing moved for too long")
 
-struct stream_counters {
+struct stream_server_counters {
 #define X(name, text) uint64_t name;
     STREAM_COUNTERS(X)
 #undef X
@@ -60,7 +60,7 @@ struct stream_server {
     struct list_link streams;
     struct list_link dirty;
     struct deadlines deadlines;
-    struct stream_counters counters;
+    struct stream_server_counters counters;
     struct stream *heard; // who has spoken last; NULL: it has ended
     bool is_alone;        // it spoke before that, too, and said one thing
     instant_ns heard_at;  // the turn

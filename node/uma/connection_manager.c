@@ -114,13 +114,13 @@ void connection_connect(void *ctx, struct connect_request *request)
     c->request = request;
     c->tts = request->tts;
     c->tts_ctx = request->tts_ctx;
-    struct route route = {.client = request->client,
-                          .connection = c->number,
-                          .volume = request->volume,
-                          .unit = c->volume->unit,
-                          .reservation = c->volume->reservation,
-                          .tts = request->service,
-                          .tts_ctx = request->tts_ctx};
+    struct client_route route = {.client = request->client,
+                                 .connection = c->number,
+                                 .volume = request->volume,
+                                 .unit = c->volume->unit,
+                                 .reservation = c->volume->reservation,
+                                 .tts = request->service,
+                                 .tts_ctx = request->tts_ctx};
     uma->cta->rate_set(uma->cta_ctx, request->volume, &c->volume->wish.rate);
     if (c->volume->wish.may_stand_by) {
         uma->cta->standby_set(uma->cta_ctx, request->volume, volume_stands_by(uma, c->volume),

@@ -47,7 +47,7 @@ struct ep_startup {
 // EP_OPEN and EP_CLOSING: what comes. Of input.c, mpa.c and place.c.
 struct ep_in {
     struct mpa_rx rx;
-    struct carry *carry;       // for it: an FPDU in pieces; NULL: none is
+    struct fpdu_carry *carry;  // for it: an FPDU in pieces; NULL: none is
     struct mpa_placer placer;  // is_placing
     struct place_port placing; // its port
     struct mspan backlog;      // room for octets that a stalled QP did not take

@@ -55,7 +55,7 @@ static void take_all(struct packet_side *p, struct receiver *receiver, const str
 static void dispatch(struct rnic *rnic, struct receiver *receiver, const struct datagram_rx *rx,
                      instant_ns now)
 {
-    struct packet_counters *counters = &rnic->shard.packets.counters;
+    struct rnic_packet_counters *counters = &rnic->shard.packets.counters;
     counters->received++;
     if (rx->octets.len < BTH_LEN) {
         counters->too_short++;

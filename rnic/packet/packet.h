@@ -35,7 +35,7 @@ enum { PACKET_HELD_MAX = 16 };
     X(room_waits, "times that a queue pair found the link full")        \
     X(receiver_waits, "times that what is sent once found its receiver's buffer full")
 
-struct packet_counters {
+struct rnic_packet_counters {
 #define X(name, text) uint64_t name;
     PACKET_COUNTERS(X)
 #undef X
@@ -63,7 +63,7 @@ struct packet_side {
     struct packet_cm cm;
     struct rc_store *store;        // for packets that came too early
     struct congestion_share share; // of what its reliable connections have in the network
-    struct packet_counters counters;
+    struct rnic_packet_counters counters;
 };
 
 extern const struct carrier_ops packet_carrier;

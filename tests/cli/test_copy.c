@@ -263,7 +263,7 @@ static void expect_file(const char *name, const uint8_t *octets, size_t len)
 }
 
 static struct copy_report report;
-static struct place from, to;
+static struct copy_place from, to;
 
 static void places_open(const char *source, const char *destination)
 {

@@ -401,13 +401,13 @@ static inline struct rig *rig_create(void)
     return rig;
 }
 
-static inline struct route rig_route(struct rig *rig, uint32_t connection)
+static inline struct client_route rig_route(struct rig *rig, uint32_t connection)
 {
-    return (struct route){.connection = connection,
-                          .volume = RIG_VOLUME,
-                          .unit = RIG_UNIT,
-                          .tts = &rig_tts,
-                          .tts_ctx = rig};
+    return (struct client_route){.connection = connection,
+                                 .volume = RIG_VOLUME,
+                                 .unit = RIG_UNIT,
+                                 .tts = &rig_tts,
+                                 .tts_ctx = rig};
 }
 
 // A rig whose connection is there and whose unit is ready.
@@ -415,7 +415,7 @@ static inline struct rig *rig_ready(void)
 {
     struct rig *rig = rig_create();
     rig_rta_start(rig);
-    struct route route = rig_route(rig, RIG_CONNECTION);
+    struct client_route route = rig_route(rig, RIG_CONNECTION);
     cta_for_uma.route_add(rig->cta, &route);
     assert_int_equal(rig->route_status, CONNECT_OK);
     cta_for_uma.unit_ready(rig->cta, RIG_UNIT, rig->now);

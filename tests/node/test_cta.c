@@ -395,8 +395,8 @@ static void a_client_that_comes_back_waits_for_its_former_requests(void **state)
 {
     struct rig *rig = rig_create();
     rig_rta_start(rig);
-    struct route first = rig_route(rig, RIG_CONNECTION),
-                 second = rig_route(rig, RIG_CONNECTION + 1);
+    struct client_route first = rig_route(rig, RIG_CONNECTION),
+                        second = rig_route(rig, RIG_CONNECTION + 1);
     snprintf(first.client.identity, sizeof first.client.identity, "host-a");
     second.client = first.client;
     cta_for_uma.route_add(rig->cta, &first);
@@ -419,7 +419,7 @@ static void a_client_that_comes_back_waits_for_its_former_requests(void **state)
 static void a_slot_that_is_taken_is_refused(void **state)
 {
     struct rig *rig = rig_ready();
-    struct route same_slot = rig_route(rig, RIG_CONNECTION + NODE_CONNECTION_COUNT_MAX);
+    struct client_route same_slot = rig_route(rig, RIG_CONNECTION + NODE_CONNECTION_COUNT_MAX);
     cta_for_uma.route_add(rig->cta, &same_slot);
     assert_int_equal(rig->route_status, CONNECT_TOO_MANY);
     rig_destroy(rig);
@@ -428,7 +428,7 @@ static void a_slot_that_is_taken_is_refused(void **state)
 static void a_request_goes_to_the_unit_of_its_route(void **state)
 {
     struct rig *rig = rig_ready();
-    struct route route = rig_route(rig, RIG_CONNECTION + 1);
+    struct client_route route = rig_route(rig, RIG_CONNECTION + 1);
     struct service_request flush = rig_request(NODE_FLUSH, 0, 0);
     static struct fake_bus other;
     struct frame frame;

@@ -12,7 +12,7 @@ enum { BLOCK = 4096, OTHER = (1 << NODE_CONNECTION_SLOT_BITS) | 6 };
 static struct rig *rig_slow(void)
 {
     struct rig *rig = rig_ready();
-    struct route route = rig_route(rig, OTHER);
+    struct client_route route = rig_route(rig, OTHER);
     cta_for_uma.route_add(rig->cta, &route);
     rig_tell(rig, (struct unit_message){
                       .kind = UNIT_CONNECTION_ADD, .volume = RIG_VOLUME, .connection = OTHER});
@@ -302,7 +302,7 @@ static void what_is_reserved_between_the_halves_is_not_written(void **state)
     struct rig *rig = rig_create();
     struct reservation reservation = {0};
     rig_rta_start(rig);
-    struct route route = rig_route(rig, RIG_CONNECTION);
+    struct client_route route = rig_route(rig, RIG_CONNECTION);
     route.reservation = &reservation;
     cta_for_uma.route_add(rig->cta, &route);
     cta_for_uma.unit_ready(rig->cta, RIG_UNIT, rig->now);

@@ -26,7 +26,7 @@ static struct rig *limited_rig(uint64_t iops, uint64_t bps)
 
 static uint32_t connect(struct rig *rig, uint32_t number, uint32_t volume)
 {
-    struct route route = rig_route(rig, RIG_CONNECTION + number);
+    struct client_route route = rig_route(rig, RIG_CONNECTION + number);
     route.volume = volume;
     cta_for_uma.route_add(rig->cta, &route);
     assert_int_equal(rig->route_status, CONNECT_OK);

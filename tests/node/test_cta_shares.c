@@ -19,7 +19,7 @@ static struct rig *slow_rig(void)
 
 static uint32_t connect(struct rig *rig, uint32_t number, uint32_t volume, const char *host)
 {
-    struct route route = rig_route(rig, RIG_CONNECTION + number);
+    struct client_route route = rig_route(rig, RIG_CONNECTION + number);
     route.volume = volume;
     snprintf(route.client.host, sizeof route.client.host, "%s", host);
     cta_for_uma.route_add(rig->cta, &route);
@@ -461,7 +461,7 @@ static void a_volume_too_many_is_refused(void **state)
     for (uint32_t i = 1; i <= NODE_VOLUME_COUNT_MAX; i++) {
         connect(rig, i, i, "");
     }
-    struct route route = rig_route(rig, RIG_CONNECTION + NODE_VOLUME_COUNT_MAX + 1);
+    struct client_route route = rig_route(rig, RIG_CONNECTION + NODE_VOLUME_COUNT_MAX + 1);
     route.volume = NODE_VOLUME_COUNT_MAX + 1;
     cta_for_uma.route_add(rig->cta, &route);
     assert_int_equal(rig->route_status, CONNECT_TOO_MANY);

@@ -81,7 +81,7 @@ static void find(struct host_config *to, const char *folder, const char *rest)
     said[0] = '\0';
     assert_int_equal(wish_parse(text, &wish, &why), 0);
     assert_true(sources_is(wish.uri));
-    assert_int_equal(found_add(to, &wish, sources, say, NULL), 0);
+    assert_int_equal(host_found_add(to, &wish, sources, say, NULL), 0);
 }
 
 static void assert_is(const struct volume_wish *wish, const char *name, const char *folder,
@@ -187,7 +187,7 @@ static void what_is_no_pattern_stands_for_itself(void **state)
     struct volume_wish wish;
     struct why why = {""};
     assert_int_equal(wish_parse("ram:1M", &wish, &why), 0);
-    assert_int_equal(found_add(&found, &wish, sources, say, NULL), 0);
+    assert_int_equal(host_found_add(&found, &wish, sources, say, NULL), 0);
     assert_int_equal(found.volume_count, 1);
     assert_int_equal(found.volumes[0].source, 0);
     config_free(&found);

@@ -454,7 +454,7 @@ static const struct tts_for_cta tts = {.transfer = rig_transfer,
 
 static void route_add(struct rig *rig, uint32_t connection, const char *registrant)
 {
-    struct route route = rig_route(rig, connection);
+    struct client_route route = rig_route(rig, connection);
     route.reservation = &stage->book;
     route.tts = &tts;
     snprintf(route.client.registrant, sizeof route.client.registrant, "%s", registrant);

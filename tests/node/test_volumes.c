@@ -80,8 +80,8 @@ int secrets_read(const char *path, struct iscsi_accounts *accounts, struct why *
 }
 
 // "glob:" has two volumes.
-int found_add(struct host_config *to, const struct volume_wish *wish, struct sources *sources,
-              void (*say)(void *ctx, const char *line), void *ctx)
+int host_found_add(struct host_config *to, const struct volume_wish *wish, struct sources *sources,
+                   void (*say)(void *ctx, const char *line), void *ctx)
 {
     assert_ptr_equal(sources, &of_sources);
     assert_ptr_equal(ctx, host);

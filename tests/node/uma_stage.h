@@ -65,7 +65,7 @@ static inline void cta_unit_ready(void *ctx, uint32_t unit, instant_ns now)
     note(ctx, "cta-ready ");
 }
 
-static inline void cta_route_add(void *ctx, const struct route *route)
+static inline void cta_route_add(void *ctx, const struct client_route *route)
 {
     struct stage *s = ctx;
     note(s, "route-add ");

@@ -60,7 +60,7 @@ static void raised_event_is_taken_once(void **state)
 {
     struct fixture *f = *state;
     assert_false(is_readable(f));
-    event_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->a);
     assert_true(is_readable(f));
     assert_ptr_equal(take(f), &f->a);
     assert_int_equal(f->taken, 1);
@@ -81,8 +81,8 @@ static void every_raise_counts(void **state)
 {
     struct fixture *f = *state;
     do_not_block(f);
-    event_raise(&f->queue, &f->a);
-    event_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->a);
     assert_non_null(take(f));
     assert_non_null(take(f));
     assert_null(take(f));
@@ -103,9 +103,9 @@ static void raise_once_stands_for_both(void **state)
 static void sources_take_turns(void **state)
 {
     struct fixture *f = *state;
-    event_raise(&f->queue, &f->a);
-    event_raise(&f->queue, &f->a);
-    event_raise(&f->queue, &f->b);
+    event_queue_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->b);
     assert_ptr_equal(take(f), &f->a);
     assert_ptr_equal(take(f), &f->b);
     assert_ptr_equal(take(f), &f->a);
@@ -114,9 +114,9 @@ static void sources_take_turns(void **state)
 static void withdrawn_event_leaves_nothing_to_read(void **state)
 {
     struct fixture *f = *state;
-    event_raise(&f->queue, &f->a);
-    event_raise(&f->queue, &f->b);
-    event_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->b);
+    event_queue_raise(&f->queue, &f->a);
     assert_ptr_equal(take(f), &f->a);
     assert_int_equal(event_withdraw(&f->queue, &f->a), 1);
     assert_ptr_equal(take(f), &f->b);
@@ -165,7 +165,7 @@ static void withdrawing_nothing_does_not_block(void **state)
 {
     struct fixture *f = *state;
     assert_int_equal(event_withdraw(&f->queue, &f->a), 0);
-    event_raise(&f->queue, &f->b);
+    event_queue_raise(&f->queue, &f->b);
     assert_int_equal(event_withdraw(&f->queue, &f->a), 0);
     assert_true(is_readable(f));
 }
@@ -176,19 +176,19 @@ static void reader_of_a_withdrawn_event_waits_again(void **state)
     struct fixture *f = *state;
     uint64_t one;
     do_not_block(f);
-    event_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->a);
     assert_int_equal(read(f->queue.fd, &one, sizeof one), sizeof one);
     assert_int_equal(event_withdraw(&f->queue, &f->a), 0);
     assert_null(take(f));
     assert_int_equal(errno, EAGAIN);
-    event_raise(&f->queue, &f->b);
+    event_queue_raise(&f->queue, &f->b);
     assert_ptr_equal(take(f), &f->b);
 }
 
 static void *raise_one(void *ctx)
 {
     struct fixture *f = ctx;
-    event_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->a);
     return NULL;
 }
 
@@ -235,7 +235,7 @@ static void waiting_is_a_cancellation_point_without_a_lock(void **state)
     pthread_cancel(thread);
     assert_int_equal(pthread_join(thread, &result), 0);
     assert_ptr_equal(result, PTHREAD_CANCELED);
-    event_raise(&f->queue, &f->a);
+    event_queue_raise(&f->queue, &f->a);
     assert_ptr_equal(take(f), &f->a);
 }
 
