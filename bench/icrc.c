@@ -12,7 +12,7 @@
 #include "wire/bth.h"
 #include "wire/crc32c.h"
 #include "wire/roce.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum { LEN_MAX = 1 << 16, TURN = 1000, MISALIGNED = BTH_LEN };
 

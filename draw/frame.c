@@ -10,7 +10,7 @@
 #include "wire/psn.h"
 #include "wire/roce.h"
 #include "wire/roce_verdict.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum link_type {
     LINK_NULL = 0,

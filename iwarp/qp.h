@@ -1,6 +1,6 @@
 // A queue pair: the program's work queues on one side, one RDMAP stream on the other.
 //
-//   program side   wq/post.h on qp_wq                    lock-free against the engine
+//   program side   wq/filling.h on qp_wq                    lock-free against the engine
 //   engine side    everything else; serialised by the caller (a shard's lock)
 //
 //     qp_on_established   the stream is in full operation
@@ -75,7 +75,7 @@ void qp_silence(struct qp *qp);
 // Drops everything without completions: what is batched must be gone, the CQs purged by the caller.
 void qp_destroy(struct qp *qp);
 
-// The queue pair as the device has it (iwarp/transport.c), and back.
+// The queue pair as the device has it (iwarp/transport_table.c), and back.
 extern const struct transport_ops iwarp_transport_ops;
 static inline struct transport *qp_transport(struct qp *qp)
 {

@@ -2,9 +2,9 @@
 
 #include "base/check.h"
 #include "rnic/rnic.h"
+#include "wq/filling.h"
 #include "wq/latency.h"
 #include "wq/oneshot.h"
-#include "wq/post.h"
 #include "wq/srq.h"
 
 /* ---- sends ----------------------------------------------------------------------------------- */

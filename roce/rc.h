@@ -1,7 +1,7 @@
 // A queue pair of reliable connections (RC): the program's work queues on one side, packets of
 // RoCEv2 to one peer on the other.
 //
-//   program side   wq/post.h on rc_wq                    lock-free against the engine
+//   program side   wq/filling.h on rc_wq                    lock-free against the engine
 //   engine side    rc_ops (base/transport.h); serialised by the caller (a shard's lock)
 //
 // What is asked for leaves from the memory of its work request, again as often as the peer needs

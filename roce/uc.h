@@ -1,7 +1,7 @@
 // Unreliable connections: Sends and Writes to one peer, which are not acknowledged (InfiniBand
 // Architecture volume 1, section 9.8.2).
 //
-//   program side   wq/post.h on uc_wq
+//   program side   wq/filling.h on uc_wq
 //   engine side    the table of base/transport.h, by uc_transport; serialised by the device
 //
 // A message is as many packets as the path MTU makes of it; roce/unreliable.h says when it is over.

@@ -2,7 +2,7 @@
 // them from anybody who knows its Q_Key (InfiniBand Architecture volume 1, sections 9.8.3 and
 // 10.2.5; in front of a payload, annex A17's rules of the GRH).
 //
-//   program side   wq/post.h on ud_wq; each entry has a struct roce_address
+//   program side   wq/filling.h on ud_wq; each entry has a struct roce_address
 //   engine side    the table of base/transport.h, by ud_transport; serialised by the device
 //
 // One packet is one message, at most as long as the port's MTU; roce/unreliable.h says when it is

@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/span.h"
 #include "wire/icrc.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 static void emit_ipv4(const struct datagram_rx *rx, uint16_t udp_len, uint8_t *buf)
 {

@@ -7,7 +7,7 @@
 #include "wire/bth.h"
 #include "wire/ip.h"
 #include "wire/isal.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum {
     ICRC_SEED = 0x2144df1c, // the CRC of eight octets 0xff, which stand for the absent LRH

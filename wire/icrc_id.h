@@ -12,7 +12,7 @@
 #include "base/port_datagram.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum {
     ICRC_ID_UDP_LEN_MIN = UDP_HEADER_LEN + BTH_LEN + ICRC_LEN,

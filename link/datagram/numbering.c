@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "link/datagram/door.h"
 #include "link/sys.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

@@ -11,7 +11,7 @@
 #include "link/pcap/file.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum {
     HOP_LIMIT_DEFAULT = 64,

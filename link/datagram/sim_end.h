@@ -9,7 +9,7 @@
 #include "link/fault_model.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum { DATAGRAM_SIM_GROUPS_MAX = 32 }; // memberships of a link
 

@@ -19,7 +19,7 @@
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 #include "wire/ip.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum {
     DISCARD_PORT = 9,

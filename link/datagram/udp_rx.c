@@ -19,7 +19,7 @@
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum {
     CONTROL_LEN = 256,

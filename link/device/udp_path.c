@@ -6,7 +6,7 @@
 #include "link/sys.h"
 #include "net/addr.h"
 #include "wire/ip.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum { SEGMENT_LEN_MAX = 64020 }; // of a train: see udp_io.c
 

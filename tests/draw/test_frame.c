@@ -14,7 +14,7 @@
 #include "wire/ip.h"
 #include "wire/roce.h"
 #include "wire/tcp.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum { LINK_RAW = 101, HEADERS_LEN = IPV4_HEADER_LEN + UDP_HEADER_LEN, PACKET_MAX = 2048 };
 

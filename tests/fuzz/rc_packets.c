@@ -18,7 +18,7 @@
 #include "roce/rc_store.h"
 #include "wire/greeting.h"
 #include "wire/sack.h"
-#include "wq/post.h"
+#include "wq/filling.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,7 +10,7 @@
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 #include "wire/ip.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

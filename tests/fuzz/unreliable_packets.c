@@ -18,7 +18,7 @@
 #include "roce/uc.h"
 #include "roce/ud.h"
 #include "roce/unreliable.h"
-#include "wq/post.h"
+#include "wq/filling.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

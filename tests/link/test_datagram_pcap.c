@@ -11,7 +11,7 @@
 #include "tests/link/datagram_contract.h"
 #include "tests/link/datagram_sim_pair.h"
 #include "wire/icrc.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum { ROCE_PORT = 4791, RECORD_LEN = 16 };
 

@@ -20,7 +20,7 @@
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum { PACKET_MAX = 9000, PATIENCE_MS = 20000, QUIET_MS = 300, SOURCE_PORT = 0xd00d, LEN = 256 };
 

@@ -11,7 +11,7 @@
 #include "link/datagram/slot.h"
 #include "mem/table.h"
 #include "roce/rc_store.h"
-#include "wq/post.h"
+#include "wq/filling.h"
 
 enum {
     PMTU = 1024,

@@ -15,7 +15,7 @@
 #include "mem/table.h"
 #include "roce/rc.h"
 #include "wire/roce.h"
-#include "wq/post.h"
+#include "wq/filling.h"
 #include "wq/wq.h"
 
 enum {

@@ -14,7 +14,7 @@
 #include "wire/icrc_id.h"
 #include "wire/ip.h"
 #include "wire/roce.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 // Of a soft RNIC: UC SEND ONLY, 18 octets and 2 of pad.
 static const uint8_t captured_uc[] = {

@@ -16,7 +16,7 @@
 #include "tests/wire/roce_samples.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
-#include "wire/udp.h"
+#include "wire/udp_header.h"
 
 enum {
     LINKTYPE_RAW = 101,

@@ -1,9 +1,8 @@
 // The queue pair as the device has it: the table that every transport fills (base/transport.h).
-#include "base/transport.h"
-
 #include <errno.h>
 
 #include "base/time.h"
+#include "base/transport.h"
 #include "iwarp/counters.h"
 #include "iwarp/internal.h"
 #include "iwarp/state.h"
