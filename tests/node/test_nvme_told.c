@@ -83,6 +83,148 @@ static void namespace_tells_of_itself(void **state)
     EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "080d"}); // of Verify, Write Zeroes
 }
 
+// A part of a page, which follows.
+static const uint8_t *page_of(uint8_t cns, uint32_t nsid)
+{
+    assert_int_equal(identify(cns, nsid, 0, 0).status, NVME_OK);
+    return admin->came;
+}
+
+static void begin_with_group(const char *name)
+{
+    line_end(admin);
+    stage_group(s);
+    for (unsigned i = 0; i < 3; i++) {
+        snprintf(s->rows[i].places[VOLUME_IN_SUBSYSTEM].group, VOLUME_GROUP_MAX, "%s", name);
+    }
+    stage_advertise(s);
+    s->row = s->rows[0];
+    admin = admin_open(s, STAGE_HOST, 0, &cntlid);
+}
+
+// By what stands behind the last colon, and a number made of the whole.
+static void group_is_called_by_its_name(void **state)
+{
+    static const struct {
+        const char *name, *serial, *model;
+    } table[] = {
+        {"nqn.2026-11.test:storage", "weft95550a8473e3c158", "weft storage"},
+        {"nqn.2026-11.test:a:b", "weft9e002ba60edec16a", "weft b"},
+        {"nqn.2026-11.test:", "weftde6809e21adadeeb", "weft nqn.2026-11.test:"},
+        {"g", "weftaf63da4c8601e926", "weft g"},
+        {"nqn.2026-11.test-0123456789-0123456789-0123456789", "weft76a27449cc55629d",
+         "weft nqn.2026-11.test-0123456789-0123456"},
+    };
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        char text[65];
+        snprintf(text, sizeof text, "%-20s%-40s", table[i].serial, table[i].model);
+        begin_with_group(table[i].name);
+        assert_memory_equal(page_of(NVME_CNS_CONTROLLER, 0) + 4, text, 60);
+    }
+}
+
+static void namespaces_of_a_group_are_listed(void **state)
+{
+    begin_with_group("group");
+    page_of(NVME_CNS_NAMESPACE_LIST, 0);
+    EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "010000000200000003"});
+    page_of(NVME_CNS_NAMESPACE_LIST, 1);
+    EXPECT_PAGE(admin, NVME_IDENTIFY_LEN, {0, NULL, "0200000003"});
+}
+
+// Of the namespaces that are there: the largest block.
+static void swaps_are_bounded_in_blocks_of_any_namespace(void **state)
+{
+    begin_with_group("group");
+    s->rows[1].profile.block_size = 4096;
+    stage_advertise(s);
+    assert_int_equal(get_le16(page_of(NVME_CNS_CONTROLLER, 0) + 532), 127);
+    s->rows[1].profile.block_size = 1;
+    s->rows[0].state = s->rows[2].state = RESOURCE_FAILED;
+    s->table.rows = &s->rows[1];
+    s->table.count = 1;
+    stage_advertise(s);
+    assert_int_equal(get_le16(page_of(NVME_CNS_CONTROLLER, 0) + 532), UINT16_MAX - 1);
+}
+
+static void lengths_that_are_no_number_of_blocks_are_not_preferred(void **state)
+{
+    static const struct {
+        uint32_t preferred, less_1;
+    } table[] = {
+        {0, 0},           {511, 0}, {512, 0}, {1024, 1}, {65535 << 9, 65534}, {65536 << 9, 65535},
+        {65537U << 9, 0}, {4096, 7}};
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        s->row.profile.preferred = table[i].preferred;
+        const uint8_t *page = page_of(NVME_CNS_NAMESPACE, 1);
+        assert_int_equal(get_le16(page + 64), table[i].less_1);
+        assert_int_equal(get_le16(page + 72), table[i].less_1);
+    }
+}
+
+static void reservations_and_protection_are_told_of_each_namespace(void **state)
+{
+    struct reservation book = {.can_persist = false};
+    begin_with_group("group");
+    assert_int_equal(page_of(NVME_CNS_NAMESPACE, 1)[31], 0);
+    assert_int_equal(page_of(NVME_CNS_NAMESPACE_COMMON, 1)[2], 0);
+    s->book = &book;
+    assert_int_equal(page_of(NVME_CNS_NAMESPACE, 1)[31], 0xfe);
+    assert_int_equal(page_of(NVME_CNS_NAMESPACE_COMMON, 1)[2], 0xfe);
+    book.can_persist = true;
+    assert_int_equal(page_of(NVME_CNS_NAMESPACE, 1)[31], 0xff);
+    assert_int_equal(page_of(NVME_CNS_NAMESPACE_COMMON, 1)[8], 0);
+    s->rows[0].abilities = 0;
+    stage_advertise(s);
+    assert_int_equal(page_of(NVME_CNS_NAMESPACE_COMMON, 1)[8], 1);
+    s->book = NULL;
+}
+
+// Those that have the namespace which is named: the second host may see but one of them.
+static void controllers_are_listed_by_namespace(void **state)
+{
+    uint16_t other;
+    begin_with_group("group");
+    struct line *second = admin_open(s, "nqn.test:other", 0, &other);
+    for (uint32_t nsid = 1; nsid <= 3; nsid++) {
+        page_of(NVME_CNS_NAMESPACE_CONTROLLER_LIST, nsid);
+        assert_int_equal(get_le16(admin->came), 2);
+    }
+    line_end(second);
+    assert_int_equal(get_le16(page_of(NVME_CNS_NAMESPACE_CONTROLLER_LIST, 2)), 1);
+}
+
+static void discovery_has_one_page(void **state)
+{
+    line_end(admin);
+    admin = line_open(s);
+    line_connect_to(admin, NVME_DISCOVERY_NQN, STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0);
+    property_set(admin, NVME_PROPERTY_CC, NVME_CC_EN);
+    for (unsigned cns = 0; cns < 64; cns++) {
+        admin->answer_count = 0;
+        assert_int_equal(identify((uint8_t)cns, 1, 0, 0).status == NVME_OK,
+                         cns == NVME_CNS_CONTROLLER);
+    }
+}
+
+// Of pages that are of a command set; others do not look at it.
+static void command_set_counts_where_there_is_one(void **state)
+{
+    static const struct {
+        uint8_t cns;
+        bool counts;
+    } table[] = {{NVME_CNS_NAMESPACE, false},        {NVME_CNS_CONTROLLER, false},
+                 {NVME_CNS_NAMESPACE_LIST, false},   {NVME_CNS_NAMESPACE_DESCRIPTORS, false},
+                 {NVME_CNS_NAMESPACE_CSI, true},     {NVME_CNS_CONTROLLER_CSI, true},
+                 {NVME_CNS_NAMESPACE_COMMON, false}, {NVME_CNS_NAMESPACE_CONTROLLER_LIST, false},
+                 {NVME_CNS_CONTROLLER_LIST, false}};
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        assert_int_equal(identify(table[i].cns, 1, 0, 0).status, NVME_OK);
+        assert_int_equal(identify(table[i].cns, 1, 0, 1).status,
+                         table[i].counts ? NVME_INVALID_FIELD : NVME_OK);
+    }
+}
+
 static void controllers_of_a_subsystem_are_listed(void **state)
 {
     uint16_t other;
@@ -255,6 +397,121 @@ static void features_are_told_as_the_host_selects(void **state)
     assert_int_equal(get(NVME_FEATURE_HOST_IDENTIFIER | NVME_SELECT_CAPABILITIES << 8), 0);
 }
 
+static void queues_are_counted_before_there_are_any(void **state)
+{
+    static const uint16_t qids[] = {1, 2, 16};
+    static const uint32_t never[] = {0xffff0000, 0x0000ffff, 0xffffffff};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(
+            feature(NVME_ADMIN_SET_FEATURES, NVME_FEATURE_NUMBER_OF_QUEUES, never[i]).status,
+            NVME_INVALID_FIELD);
+    }
+    feature(NVME_ADMIN_SET_FEATURES, NVME_FEATURE_NUMBER_OF_QUEUES, 0x000f000f);
+    for (unsigned i = 0; i < 3; i++) {
+        struct line *queue = line_open(s);
+        assert_int_equal(line_connect(queue, STAGE_HOST, qids[i], cntlid, 0).status, NVME_OK);
+        assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, NVME_FEATURE_NUMBER_OF_QUEUES, 0).status,
+                         NVME_COMMAND_SEQUENCE_ERROR);
+        line_end(queue);
+        assert_int_equal(
+            feature(NVME_ADMIN_SET_FEATURES, NVME_FEATURE_NUMBER_OF_QUEUES, 0x000f000f).status,
+            NVME_OK);
+    }
+}
+
+static void temperature_has_a_threshold_above_and_one_below(void **state)
+{
+    static const struct {
+        uint32_t value;
+        uint16_t status;
+        uint32_t threshold;
+    } table[] = {{0, NVME_OK, UINT16_MAX},
+                 {1 << 20, NVME_OK, 0},
+                 {2 << 20, NVME_INVALID_FIELD, 0},
+                 {3 << 20, NVME_INVALID_FIELD, 0},
+                 {4 << 20, NVME_OK, UINT16_MAX}}; // another field
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct answer answer =
+            feature(NVME_ADMIN_GET_FEATURES, NVME_FEATURE_TEMPERATURE, table[i].value);
+        assert_int_equal(answer.status, table[i].status);
+        assert_int_equal(answer.result, table[i].threshold);
+    }
+}
+
+static void host_is_identified_by_128_bits(void **state)
+{
+    uint8_t sqe[NVME_SQE_LEN];
+    line_end(admin);
+    memset(s->hostid, 0x5a, sizeof s->hostid);
+    admin = admin_open(s, STAGE_HOST, 0, &cntlid);
+    get_log(NVME_LOG_CHANGED_NAMESPACES, 0, 0, 64); // the scratch has no Connect now
+    sqe_fill(admin, sqe, NVME_ADMIN_GET_FEATURES, NVME_HOSTID_LEN);
+    put_le32(sqe + NVME_SQE_OFF_CDW10, NVME_FEATURE_HOST_IDENTIFIER);
+    line_send(admin, sqe);
+    assert_int_equal(line_answer(admin).status, NVME_INVALID_FIELD); // as 64
+    put_le32(sqe + NVME_SQE_OFF_CDW11, NVME_HOSTID_EXTENDED);
+    line_send(admin, sqe);
+    assert_int_equal(line_answer(admin).status, NVME_OK);
+    assert_memory_equal(admin->came, s->hostid, NVME_HOSTID_LEN);
+    assert_int_equal(feature(NVME_ADMIN_SET_FEATURES, NVME_FEATURE_HOST_IDENTIFIER, 1).status,
+                     NVME_COMMAND_SEQUENCE_ERROR);
+}
+
+static void notices_are_masked_of_one_namespace_or_of_all(void **state)
+{
+    static const struct {
+        uint32_t set_of, value, masked[3];
+    } table[] = {{2, 4, {0, 4, 0}}, {NVME_NSID_ALL, 2, {2, 2, 2}}, {3, 8, {2, 2, 8}}};
+    begin_with_group("group");
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        assert_int_equal(
+            feature_of(table[i].set_of, NVME_FEATURE_RESERVATION_MASK, table[i].value).status,
+            NVME_OK);
+        for (uint32_t nsid = 1; nsid <= 3; nsid++) {
+            uint8_t sqe[NVME_SQE_LEN];
+            sqe_fill(admin, sqe, NVME_ADMIN_GET_FEATURES, 0);
+            put_le32(sqe + NVME_SQE_OFF_NSID, nsid);
+            put_le32(sqe + NVME_SQE_OFF_CDW10, NVME_FEATURE_RESERVATION_MASK);
+            line_send(admin, sqe);
+            assert_int_equal(line_answer(admin).result, table[i].masked[nsid - 1]);
+        }
+    }
+}
+
+static void volume_without_a_cache_is_told_as_such(void **state)
+{
+    s->row.abilities = VOLUME_CAN_WRITE;
+    stage_advertise(s);
+    assert_int_equal(get(NVME_FEATURE_VOLATILE_WRITE_CACHE), 0);
+    feature(NVME_ADMIN_SET_FEATURES, NVME_FEATURE_ASYNC_EVENTS, 0);
+    assert_int_equal(get(NVME_FEATURE_ASYNC_EVENTS), 0); // nor is told of events
+}
+
+// Of the field that is wrong, by its octet.
+static void refusals_name_the_octet(void **state)
+{
+    static const struct {
+        uint8_t opcode;
+        uint32_t cdw10, cdw11;
+        uint16_t octet;
+    } table[] = {
+        {NVME_ADMIN_SET_FEATURES, NVME_FEATURE_ASYNC_EVENTS | NVME_FEATURE_SAVE, 0, 43},
+        {NVME_ADMIN_SET_FEATURES, 0xc0, 0, 40},
+        {NVME_ADMIN_SET_FEATURES, NVME_FEATURE_ARBITRATION, 0, 40},
+        {NVME_ADMIN_GET_FEATURES, 0xc0, 0, 40},
+        {NVME_ADMIN_GET_FEATURES, NVME_FEATURE_ARBITRATION | 4 << 8, 0, 41},
+        {NVME_ADMIN_GET_FEATURES, NVME_FEATURE_TEMPERATURE, 2 << 20, 46},
+        {NVME_ADMIN_SET_FEATURES, NVME_FEATURE_NUMBER_OF_QUEUES, UINT16_MAX, 44},
+        {NVME_ADMIN_SET_FEATURES, NVME_FEATURE_KEEP_ALIVE_TIMER, 3600001, 44},
+    };
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        assert_int_not_equal(feature(table[i].opcode, table[i].cdw10, table[i].cdw11).status,
+                             NVME_OK);
+        get_log(NVME_LOG_ERROR, 0, 0, 64);
+        assert_int_equal(get_le16(admin->came + 14), table[i].octet);
+    }
+}
+
 static void commands_that_there_are_not_are_refused(void **state)
 {
     assert_int_equal(feature(0x00, 0, 0).status, NVME_INVALID_OPCODE);
@@ -321,12 +578,26 @@ int main(void)
         TEST(controller_tells_of_itself),
         TEST(abilities_are_told_as_commands),
         TEST(namespace_tells_of_itself),
+        TEST(group_is_called_by_its_name),
+        TEST(namespaces_of_a_group_are_listed),
+        TEST(swaps_are_bounded_in_blocks_of_any_namespace),
+        TEST(lengths_that_are_no_number_of_blocks_are_not_preferred),
+        TEST(reservations_and_protection_are_told_of_each_namespace),
+        TEST(controllers_are_listed_by_namespace),
+        TEST(discovery_has_one_page),
+        TEST(command_set_counts_where_there_is_one),
         TEST(controllers_of_a_subsystem_are_listed),
         TEST(pages_that_there_are_not_are_refused),
         TEST(queues_are_granted_up_to_16),
         TEST(features_are_kept_or_refused),
         TEST(features_that_stand_are_not_changed),
         TEST(features_are_told_as_the_host_selects),
+        TEST(queues_are_counted_before_there_are_any),
+        TEST(temperature_has_a_threshold_above_and_one_below),
+        TEST(host_is_identified_by_128_bits),
+        TEST(notices_are_masked_of_one_namespace_or_of_all),
+        TEST(volume_without_a_cache_is_told_as_such),
+        TEST(refusals_name_the_octet),
         TEST(commands_that_there_are_not_are_refused),
         TEST(events_are_asked_for_four_times_at_most),
         TEST(request_for_an_event_is_aborted),
