@@ -28,7 +28,7 @@ enum {
 struct answer {
     uint16_t cid, status; // without DNR and MORE
     bool is_final;
-    uint16_t sqhd;
+    uint16_t sqhd, sqid;
     uint64_t result;
 };
 
@@ -49,6 +49,7 @@ struct line {
     bool holds;                     // what is delivered stays here
     struct nvme_command *held;
     char closed[64]; // why it shall end
+    unsigned woken;
 };
 
 struct stage {
@@ -188,6 +189,7 @@ static inline void line_note(struct line *line, struct nvme_command *command)
                         .status = status & (uint16_t) ~(NVME_STATUS_DNR | NVME_STATUS_MORE),
                         .is_final = (status & NVME_STATUS_DNR) != 0,
                         .sqhd = get_le16(cqe + NVME_CQE_OFF_SQHD),
+                        .sqid = get_le16(cqe + NVME_CQE_OFF_SQID),
                         .result = get_le64(cqe + NVME_CQE_OFF_RESULT)};
 }
 
@@ -239,6 +241,7 @@ static inline void line_close(void *connection, const char *why)
 
 static inline void line_wake(void *connection)
 {
+    ((struct line *)connection)->woken++;
 }
 
 static const struct nvme_transport stage_transport = {

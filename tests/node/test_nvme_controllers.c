@@ -584,6 +584,7 @@ static void a_write_that_shall_be_stable_is_so_on_every_volume(void **state)
             assert_int_equal(session.io->answer_count, answered);
             request = stage_take(s);
             assert_int_equal(request->operation, NODE_FLUSH);
+            assert_int_equal(request->flags | request->offset | request->len, 0);
             stage_complete(s, request, NODE_MEDIA);
             assert_int_equal(line_answer(session.io).status, NVME_WRITE_FAULT);
         } else {

@@ -187,6 +187,7 @@ static void both_are_one_request_of_both_data(void **state)
     assert_int_equal(request->operation, NODE_COMPARE_AND_WRITE);
     assert_int_equal(request->offset, 8 * STAGE_BLOCK);
     assert_int_equal(request->len, 2 * STAGE_BLOCK);
+    assert_int_equal(request->data_len, 4 * STAGE_BLOCK);
     assert_int_equal(session.stage->request_count, 0);
     stage_complete(session.stage, request, NODE_OK);
     assert_int_equal(status_of(session.io, cids[0]), NVME_OK);

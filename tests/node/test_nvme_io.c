@@ -1,4 +1,6 @@
 // I/O commands of NVMe: what of each reaches the CTA, and which is refused before, where.
+
+#include "node/nvme/agent.h"
 #include "tests/node/nvme_stage.h"
 
 enum {
@@ -297,6 +299,126 @@ static void as_many_ranges_as_there_can_be_are_taken(void **state)
     session_leave(&session);
 }
 
+/* ---- a queue ---------------------------------------------------------------------------------- */
+
+static void send_read(struct session *session, uint8_t flags, uint8_t sgl, uint32_t blocks)
+{
+    uint8_t sqe[NVME_SQE_LEN];
+    sqe_fill(session->io, sqe, NVME_IO_READ, blocks * STAGE_BLOCK);
+    sqe[NVME_SQE_OFF_FLAGS] = flags;
+    sqe[NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_ID] = sgl;
+    put_le16(sqe + NVME_RW_OFF_NLB, (uint16_t)(blocks - 1));
+    line_send(session->io, sqe);
+}
+
+static void a_queue_takes_as_many_commands_as_it_is_deep(void **state)
+{
+    struct session session = session_of(ALL);
+    uint8_t sqe[NVME_SQE_LEN];
+    sqe_fill(session.io, sqe, NVME_IO_WRITE_ZEROES, 0);
+    for (unsigned i = 0; i < STAGE_DEPTH; i++) {
+        assert_true(nvme_queue_on_capsule(session.io->queue, sqe, 0, NULL, 0));
+    }
+    assert_false(nvme_queue_on_capsule(session.io->queue, sqe, 0, NULL, 0));
+    stage_complete(session.stage, stage_take(session.stage), NODE_OK);
+    assert_true(nvme_queue_on_capsule(session.io->queue, sqe, 0, NULL, 0));
+    session_leave(&session);
+}
+
+static void data_are_named_by_lists_alone_and_come_back_by_no_capsule(void **state)
+{
+    struct session session = session_of(ALL);
+    send_read(&session, 0, NVME_SGL_TRANSPORT, 1); // by pages
+    assert_int_equal(line_answer(session.io).status, NVME_INVALID_FIELD);
+    assert_true(line_answer(session.io).is_final);
+    send_read(&session, NVME_SQE_PSDT_SGL, NVME_SGL_IN_CAPSULE, 1);
+    assert_int_equal(line_answer(session.io).status, NVME_INVALID_SGL_TYPE);
+    assert_int_equal(session.stage->request_count, 0);
+    session_leave(&session);
+}
+
+static void a_response_names_its_queue_and_wakes_the_transport(void **state)
+{
+    struct session session = session_of(ALL);
+    assert_int_equal(line_answer(session.admin).sqid, 0);
+    unsigned before = session.io->woken;
+    send_read(&session, 0, NVME_SGL_TRANSPORT, 1);
+    assert_int_equal(line_answer(session.io).sqid, 1);
+    assert_int_equal(session.io->woken, before + 1);
+    nvme_queue_close(session.io->queue, 0);
+    assert_int_equal(session.io->woken, before + 2);
+    session_leave(&session);
+}
+
+static void as_much_is_delivered_as_the_buffer_has(void **state)
+{
+    struct session session = session_of(ALL);
+    struct stage *s = session.stage;
+    uint8_t buffer[STAGE_BLOCK] = {7};
+    struct nvme_counters before = nvme_target_counters(s->target);
+    send_read(&session, NVME_SQE_PSDT_SGL, NVME_SGL_TRANSPORT, 2);
+    struct service_request *request = stage_take(s);
+    request->data = buffer;
+    request->buffer.len = STAGE_BLOCK;
+    s->service->transfer(s->target, request, s->now);
+    assert_int_equal(session.io->delivered, STAGE_BLOCK);
+    assert_int_equal(session.io->came[0], 7);
+    struct nvme_counters since = nvme_target_counters(s->target);
+    assert_int_equal(since.commands, before.commands + 1);
+    assert_int_equal(since.errors, before.errors);
+    assert_int_equal(since.transfers_bad, before.transfers_bad);
+    session_leave(&session);
+}
+
+// The place of the command that failed is the next one's.
+static void a_flush_that_was_owed_is_not_owed_by_the_next(void **state)
+{
+    struct session session = session_of(ALL & ~VOLUME_CAN_FUA);
+    struct stage *s = session.stage;
+    ask(&session, &(struct io){NVME_IO_WRITE_ZEROES, 0, 1, NVME_RW_FUA});
+    stage_complete(s, stage_take(s), NODE_MEDIA);
+    assert_int_equal(line_answer(session.io).status, NVME_WRITE_FAULT);
+    ask(&session, &(struct io){NVME_IO_FLUSH, 0, 1});
+    stage_complete(s, stage_take(s), NODE_OK);
+    assert_int_equal(s->request_count, 0);
+    assert_int_equal(line_answer(session.io).status, NVME_OK);
+    session_leave(&session);
+}
+
+static void a_controller_that_is_not_ready_takes_no_command(void **state)
+{
+    struct session session = session_of(ALL);
+    session.io->queue->controller->csts = 0;
+    struct answer answer = ask(&session, &(struct io){NVME_IO_FLUSH, 0, 1});
+    assert_int_equal(answer.status, NVME_COMMAND_SEQUENCE_ERROR);
+    assert_true(answer.is_final);
+    session_leave(&session);
+}
+
+// One of a pair that waits for the other, and pages that wait for those before them.
+static void what_waits_ends_with_its_queue(void **state)
+{
+    struct session session = session_of(ALL);
+    uint8_t sqe[NVME_SQE_LEN];
+    sqe_fill(session.io, sqe, NVME_IO_COMPARE, STAGE_BLOCK);
+    sqe[NVME_SQE_OFF_FLAGS] = NVME_SQE_PSDT_SGL | NVME_SQE_FUSE_FIRST;
+    line_send(session.io, sqe);
+    nvme_queue_close(session.io->queue, 0);
+    assert_true(nvme_queue_is_over(session.io->queue));
+    session.admin->holds = true;
+    for (unsigned i = 0; i < 3; i++) {
+        sqe_fill(session.admin, sqe, NVME_ADMIN_IDENTIFY, 4096);
+        sqe[NVME_SQE_OFF_CDW10] = 1;
+        line_send(session.admin, sqe);
+    }
+    nvme_queue_close(session.admin->queue, 0);
+    assert_false(nvme_queue_is_over(session.admin->queue));
+    nvme_command_done(session.admin->held, NVME_OK, 0);
+    session.admin->held = NULL;
+    assert_true(nvme_queue_is_over(session.admin->queue));
+    session_leave(&session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +431,13 @@ int main(void)
         cmocka_unit_test(ranges_to_the_end_of_the_volume_are_trimmed_and_empty_ones_passed_over),
         cmocka_unit_test(a_range_beyond_the_volume_ends_the_command),
         cmocka_unit_test(as_many_ranges_as_there_can_be_are_taken),
+        cmocka_unit_test(a_queue_takes_as_many_commands_as_it_is_deep),
+        cmocka_unit_test(data_are_named_by_lists_alone_and_come_back_by_no_capsule),
+        cmocka_unit_test(a_response_names_its_queue_and_wakes_the_transport),
+        cmocka_unit_test(as_much_is_delivered_as_the_buffer_has),
+        cmocka_unit_test(a_flush_that_was_owed_is_not_owed_by_the_next),
+        cmocka_unit_test(a_controller_that_is_not_ready_takes_no_command),
+        cmocka_unit_test(what_waits_ends_with_its_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
