@@ -93,12 +93,15 @@ int weft_nvme_discover(struct weft_nvme *nvme, struct weft_nvme_entry **ret, siz
     return 0;
 }
 
-// Those of "nqn.c" are 7 alone, all others' are 1 and 3.
+// Those of "nqn.c" are 7 alone, "nqn.empty" has none, all others' are 1 and 3.
 int weft_nvme_namespaces(struct weft_nvme *nvme, uint32_t *ret, size_t count, char *ret_why)
 {
     assert_false(nvme->is_service);
     assert_true(count >= 1024);
     bool is_c = strstr(service.told, "nqn.c ") != NULL;
+    if (strstr(service.told, "nqn.empty ") != NULL) {
+        return 0;
+    }
     if (service.namespaces < 0) {
         snprintf(ret_why, WEFT_NVME_WHY_MAX, "it does not tell");
         return service.namespaces;
@@ -279,6 +282,19 @@ static void a_second_way_to_a_subsystem_is_none_of_another_volume(void **state)
     assert_int_equal(read_once(false, 0), 0);
     assert_string_equal(reported, "nqn.c@f:1/7 ");
     end(1);
+    begin("nvme+tcp://h/*", entries + 1, 2);
+    assert_int_equal(read_once(false, 0), 0);
+    assert_string_equal(reported, "nqn.c@f:1/7 ");
+    end(1);
+}
+
+static void a_subsystem_of_no_namespaces_has_lost_those_it_had(void **state)
+{
+    static const struct weft_nvme_entry entry = ENTRY("tcp", "nvme", "h", "1", "nqn.empty");
+    begin("nvme+tcp://h/*", &entry, 1);
+    assert_int_equal(read_once(false, 0), 0);
+    assert_string_equal(reported, ""); // nor is anything kept
+    end(1);
 }
 
 static void there_are_no_more_than_are_wanted(void **state)
@@ -372,6 +388,7 @@ int main(void)
         cmocka_unit_test(where_a_subsystem_is_is_told_where_it_is_elsewhere),
         cmocka_unit_test(others_are_not_asked),
         cmocka_unit_test(a_second_way_to_a_subsystem_is_none_of_another_volume),
+        cmocka_unit_test(a_subsystem_of_no_namespaces_has_lost_those_it_had),
         cmocka_unit_test(there_are_no_more_than_are_wanted),
         cmocka_unit_test(a_subsystem_that_fails_keeps_what_it_had),
         cmocka_unit_test(a_service_that_fails_is_said_and_asked_anew_next_time),

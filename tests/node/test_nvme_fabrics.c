@@ -1,5 +1,6 @@
 // Connect and the properties of a controller: which wish is refused by which status, where it is
 // said to be wrong, what the operator reads of it, and what a controller tells and is told.
+
 #include "tests/node/nvme_stage.h"
 
 enum {
