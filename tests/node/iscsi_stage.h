@@ -3,6 +3,7 @@
 
 #include "format/iscsi_pdu.h"
 #include "format/scsi.h"
+#include "node/iscsi/accounts.h"
 #include "node/iscsi/iscsi.h"
 #include "node/tts/iscsi_tcp.h"
 #include "tests/node/octet_stage.h"
@@ -16,6 +17,7 @@ enum { DATA_MAX = 512 << 10, BLOCK = 512, TRANSIT_TO_FULL = 0x87 };
 static struct octet_stage *stage;
 static struct iscsi *iscsi;
 static struct iscsi_tcp *tcp;
+static struct iscsi_accounts accounts; // nobody must prove who he is, unless the test says so
 static bool has_header_digest, has_data_digest;
 static uint32_t cmdsn, statsn, itt;
 static uint8_t qualifier; // the last octet of the ISID
@@ -30,18 +32,18 @@ static struct {
 
 static inline void randomize(void *ctx, void *octets, size_t len)
 {
-    memset(octets, 0x5a, len); // for challenges, which nobody is asked
+    memset(octets, 0x5a, len); // for challenges
 }
 
 static inline int begin(void **state)
 {
-    static const struct iscsi_accounts nobody_must_prove;
+    memset(&accounts, 0, sizeof accounts);
     stage = stage_create(false);
     iscsi = iscsi_create(&(struct iscsi_parts){.uma = &stage_uma,
                                                .uma_ctx = stage,
                                                .cta = &stage_cta,
                                                .cta_ctx = stage,
-                                               .accounts = &nobody_must_prove,
+                                               .accounts = &accounts,
                                                .randomize = randomize,
                                                .say = stage_say});
     tcp = iscsi_tcp_create(&(struct iscsi_tcp_parts){.iscsi = iscsi,
@@ -182,6 +184,39 @@ static inline void open_session(const char *keys, size_t len)
     assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), ISCSI_LOGIN_OK);
     expect_numbers(true);
 }
+
+/* ---- logins ---------------------------------------------------------------------------------- */
+
+static inline void hear_login(uint8_t flags, uint16_t said_tsih, const char *text, size_t len)
+{
+    take(ISCSI_LOGIN_RESPONSE);
+    assert_int_equal(pdu.head[1], flags);
+    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), ISCSI_LOGIN_OK);
+    assert_memory_equal(pdu.head + ISCSI_LOGIN_OFF_ISID, "\x80\1\2\3\4\5", ISCSI_ISID_LEN);
+    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_TSIH), said_tsih);
+    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), itt);
+    assert_int_equal(pdu.data_len, len);
+    assert_memory_equal(pdu.data, text, len);
+    expect_numbers(true);
+}
+
+#define REQUEST_LOGIN(flags, text)         request_login(flags, text, sizeof(text) - 1)
+#define HEAR_LOGIN(flags, said_tsih, text) hear_login(flags, said_tsih, text, sizeof(text) - 1)
+
+static inline void login_refused(uint8_t flags, const char *text, size_t len, uint16_t status)
+{
+    request_login(flags, text, len);
+    take(ISCSI_LOGIN_RESPONSE);
+    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), status);
+    assert_int_equal(pdu.data_len, 0);
+    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_TSIH), 0);
+    hear_the_end(stage);
+    close(stage->client);
+    stage->client = stage_call(stage);
+    statsn = 7;
+}
+
+#define REFUSED(flags, text, status) login_refused(flags, text, sizeof(text) - 1, status)
 
 /* ---- commands and tasks ---------------------------------------------------------------------- */
 

@@ -4,35 +4,6 @@
 
 /* ---- login ----------------------------------------------------------------------------------- */
 
-static void hear_login(uint8_t flags, uint16_t said_tsih, const char *text, size_t len)
-{
-    take(ISCSI_LOGIN_RESPONSE);
-    assert_int_equal(pdu.head[1], flags);
-    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), ISCSI_LOGIN_OK);
-    assert_memory_equal(pdu.head + ISCSI_LOGIN_OFF_ISID, "\x80\1\2\3\4\5", ISCSI_ISID_LEN);
-    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_TSIH), said_tsih);
-    assert_int_equal(get_be32(pdu.head + ISCSI_OFF_ITT), itt);
-    assert_int_equal(pdu.data_len, len);
-    assert_memory_equal(pdu.data, text, len);
-    expect_numbers(true);
-}
-
-#define REQUEST_LOGIN(flags, text)         request_login(flags, text, sizeof(text) - 1)
-#define HEAR_LOGIN(flags, said_tsih, text) hear_login(flags, said_tsih, text, sizeof(text) - 1)
-
-static void login_refused(uint8_t flags, const char *text, size_t len, uint16_t status)
-{
-    request_login(flags, text, len);
-    take(ISCSI_LOGIN_RESPONSE);
-    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_STATUS), status);
-    assert_int_equal(pdu.data_len, 0);
-    assert_int_equal(get_be16(pdu.head + ISCSI_LOGIN_OFF_TSIH), 0);
-    hear_the_end(stage);
-    close(stage->client);
-    stage->client = stage_call(stage);
-    statsn = 7;
-}
-
 static void every_key_comes_to_its_result(void **state)
 {
     REQUEST_LOGIN(TRANSIT_TO_FULL,
@@ -89,8 +60,6 @@ static void login_goes_through_its_stages(void **state)
     REQUEST_LOGIN(0x87, "gest=None\0");
     HEAR_LOGIN(0x87, 1, "DataDigest=None\0");
 }
-
-#define REFUSED(flags, text, status) login_refused(flags, text, sizeof(text) - 1, status)
 
 static void logins_that_make_no_sense_are_refused(void **state)
 {
