@@ -287,6 +287,84 @@ static void a_subsystem_whose_volume_failed_is_not_there(void **state)
     stage_destroy(s);
 }
 
+/* ---- admin commands -------------------------------------------------------------------------- */
+
+static struct answer admin_send(struct line *admin, uint8_t opcode, uint32_t cdw10)
+{
+    uint8_t sqe[NVME_SQE_LEN];
+    unsigned before = admin->answer_count;
+    sqe_fill(admin, sqe, opcode, 0);
+    put_le32(sqe + NVME_SQE_OFF_CDW10, cdw10);
+    line_send(admin, sqe);
+    return admin->answer_count > before ? line_answer(admin) : (struct answer){.status = NO_ANSWER};
+}
+
+static void discovery_takes_these_commands_and_no_others(void **state)
+{
+    static const struct {
+        uint8_t opcode;
+        uint32_t cdw10;
+        uint16_t status;
+    } table[] = {
+        {NVME_ADMIN_ABORT, 0, NVME_INVALID_OPCODE},
+        {NVME_ADMIN_SET_FEATURES, NVME_FEATURE_ASYNC_EVENTS, NVME_OK},
+        {NVME_ADMIN_GET_FEATURES, NVME_FEATURE_ASYNC_EVENTS, NVME_OK},
+        {NVME_ADMIN_ASYNC_EVENT_REQUEST, 0, NO_ANSWER},
+        {NVME_ADMIN_KEEP_ALIVE, 0, NVME_OK},
+    };
+    struct stage *s = stage_create(ALL);
+    struct line *line = discovery_open(s, 0);
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        assert_int_equal(admin_send(line, table[i].opcode, table[i].cdw10).status, table[i].status);
+    }
+    line_end(line);
+    stage_destroy(s);
+}
+
+// An event that nobody waits for is told to the next who asks, and to him alone.
+static void an_event_waits_for_who_asks_for_it(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    uint16_t cntlid;
+    struct line *admin = admin_open(s, STAGE_HOST, 0, &cntlid);
+    listen_for(admin, EVERYTHING, 0);
+    s->row.profile.size += STAGE_BLOCK;
+    stage_advertise(s);
+    assert_int_equal(admin->answer_count, 0);
+    struct answer answer = admin_send(admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
+    assert_int_equal(answer.result, NVME_EVENT_RESULT_NAMESPACE_ATTRIBUTES);
+    nvme_event_read(admin->queue->controller, EVERYTHING);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(admin_send(admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0).status, NO_ANSWER);
+    }
+    assert_int_equal(admin_send(admin, NVME_ADMIN_ASYNC_EVENT_REQUEST, 0).status, NVME_AER_LIMIT);
+    line_end(admin);
+    stage_destroy(s);
+}
+
+static void a_reset_forgets_what_was_to_be_told_and_what_was_told(void **state)
+{
+    for (unsigned is_told = 0; is_told < 2; is_told++) {
+        struct stage *s = stage_create(ALL);
+        uint16_t cntlid;
+        struct line *admin = admin_open(s, STAGE_HOST, 0, &cntlid);
+        listen_for(admin, EVERYTHING, is_told);
+        s->row.profile.size += STAGE_BLOCK;
+        stage_advertise(s);
+        property_set(admin, NVME_PROPERTY_CC, 0);
+        property_set(admin, NVME_PROPERTY_CC,
+                     NVME_CC_EN | NVME_SQE_LEN_LOG2 << NVME_CC_IOSQES_SHIFT |
+                         NVME_CQE_LEN_LOG2 << NVME_CC_IOCQES_SHIFT);
+        listen_for(admin, EVERYTHING, 1);
+        assert_int_equal(admin->answer_count, 0);
+        s->row.profile.size += STAGE_BLOCK;
+        stage_advertise(s);
+        assert_int_equal(admin->answer_count, 1);
+        line_end(admin);
+        stage_destroy(s);
+    }
+}
+
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 // An address has so many of discovery, whatever others have, and of those with volumes more.
@@ -363,6 +441,9 @@ int main(void)
         cmocka_unit_test(another_volume_under_a_number_begins_anew),
         cmocka_unit_test(what_cannot_be_a_namespace_is_none),
         cmocka_unit_test(a_subsystem_whose_volume_failed_is_not_there),
+        cmocka_unit_test(discovery_takes_these_commands_and_no_others),
+        cmocka_unit_test(an_event_waits_for_who_asks_for_it),
+        cmocka_unit_test(a_reset_forgets_what_was_to_be_told_and_what_was_told),
         cmocka_unit_test(discovery_of_an_address_is_bounded),
         cmocka_unit_test(a_host_is_waited_for_twice_as_long_as_it_promised),
     };
