@@ -345,8 +345,11 @@ static inline void expect_asked(struct octet_stage *s, const char *trace)
 
 /* ---- putting it together --------------------------------------------------------------------- */
 
+static char stage_said[1024]; // to the operator, last: of which host, and what
+
 static void stage_say(void *ctx, const char *host, const char *line)
 {
+    snprintf(stage_said, sizeof stage_said, "%s: %s", host, line);
 }
 
 // Over IP, or (`by_unix`) by a socket in the file system.

@@ -132,6 +132,37 @@ static void nobody_becomes_another_on_the_way(void **state)
     HEAR_LOGIN(TRANSIT_TO_FULL, 1, "");
 }
 
+// By whom it was wished, from where, and why it is not to be.
+static void the_operator_is_told_who_is_refused_and_why(void **state)
+{
+    static const struct {
+        uint8_t flags;
+        const char *text;
+        size_t len;
+        uint16_t status;
+        const char *who, *why;
+    } rows[] = {
+        {0x87, "X=1", 4, ISCSI_MISSING_PARAMETER, "(no name)", "its login makes no sense"},
+        {0x86, "X=1", 4, ISCSI_INVALID_REQUEST, "(no name)", "its login has its stages wrong"},
+        {0x87, "InitiatorName=iqn.a\0TargetName=iqn.b", 37, ISCSI_TARGET_NOT_FOUND, "iqn.a", ""},
+        {0x87, WHO "AuthMethod=KRB5", sizeof WHO + 15, ISCSI_AUTHENTICATION_FAILURE,
+         "iqn.test:host", "it offers no way to prove who it is, or not to, that is wanted"},
+        {0x87, WHO, sizeof WHO - 1, ISCSI_AUTHENTICATION_FAILURE, "iqn.test:host",
+         "it does not prove who it is (CHAP)"},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        accounts.is_required = i == 4;
+        login_refused(rows[i].flags, rows[i].text, rows[i].len, rows[i].status);
+        stage_settle(stage);
+        assert_non_null(strstr(stage_said, "127.0.0.1: iscsi"));
+        assert_non_null(strstr(stage_said, rows[i].who));
+        assert_non_null(strstr(stage_said, " at 127.0.0.1:"));
+        const char *why = strstr(stage_said, "is refused: ");
+        assert_non_null(why);
+        assert_non_null(strstr(why, rows[i].why));
+    }
+}
+
 // A name that fills its place is none.
 static void names_have_a_longest_length(void **state)
 {
@@ -258,6 +289,7 @@ int main(void)
         TEST(nobody_leaves_the_first_stage_without_a_proof),
         TEST(keys_of_a_proof_are_known_once_it_is_asked_for),
         TEST(nobody_becomes_another_on_the_way),
+        TEST(the_operator_is_told_who_is_refused_and_why),
         TEST(names_have_a_longest_length),
         TEST(a_session_has_one_connection),
         TEST(sessions_are_numbered_and_none_has_number_0),
