@@ -73,6 +73,16 @@ static void who_listens_is_found_by_pid(void **state)
     assert_int_equal(found_here(found, 4), 0);
 }
 
+static void looking_leaves_nothing_open(void **state)
+{
+    struct process found[1];
+    int next = dup(0); // the lowest that is free
+    close(next);
+    found_here(found, 1);
+    assert_int_equal(dup(0), next);
+    close(next);
+}
+
 // More than an array begins with.
 static void many_are_found(void **state)
 {
@@ -123,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_listens_is_found_by_pid),
+        cmocka_unit_test(looking_leaves_nothing_open),
         cmocka_unit_test(many_are_found),
         cmocka_unit_test(own_processes_come_first),
         cmocka_unit_test(a_process_is_looked_up_by_its_pid),
