@@ -165,6 +165,7 @@ static bool put(void *ctx, const struct datagram_tx *tx)
     }
     struct rc_end_packet *packet = &e->packets[(e->first + e->count++) % RC_END_PACKETS];
     packet->len = 0;
+    packet->path = *tx->path;
     append(packet, tx->head);
     for (unsigned i = 0; i < tx->piece_count; i++) {
         append(packet, tx->pieces[i]);

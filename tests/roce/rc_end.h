@@ -44,6 +44,7 @@ struct rc_end_options {
 
 // A packet that has left.
 struct rc_end_packet {
+    struct datagram_path path;
     struct roce_packet p;
     size_t len;
     uint8_t octets[DATAGRAM_LEN_MAX];

@@ -2,8 +2,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "roce/address.h"
 #include "tests/golden.h"
 #include "tests/roce/rc_end.h"
+#include "wire/aeth.h"
+#include "wire/ip.h"
 #include "wire/psn.h"
 
 enum { PMTU = 256, REMOTE_KEY = 0x1234 };
@@ -43,6 +46,57 @@ static void a_value_that_is_none_changes_nothing(void **state)
                               .path_mtu = 1024};
     assert_int_equal(change(e, right), 0);
     assert_int_equal(e->t->ops->query(e->t).segment_len, 1024);
+    rc_end_close(e);
+}
+
+static void the_greatest_values_are_taken(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.state = QP_INIT});
+    const struct qp_change right = {
+        .mask = QP_CHANGE_TIMEOUT | QP_CHANGE_RETRY_COUNT | QP_CHANGE_RNR_RETRY_COUNT |
+                QP_CHANGE_MIN_RNR_TIMER | QP_CHANGE_RQ_PSN | QP_CHANGE_SQ_PSN |
+                QP_CHANGE_DEST_QP_NUM | QP_CHANGE_MAX_RD_ATOMIC | QP_CHANGE_MAX_DEST_RD_ATOMIC,
+        .timeout = 31,
+        .retry_count = 7,
+        .rnr_retry_count = 7,
+        .min_rnr_timer = 31,
+        .rq_psn = PSN_MASK,
+        .sq_psn = PSN_MASK,
+        .dest_qp_num = PSN_MASK,
+        .max_rd_atomic = 16,
+        .max_dest_rd_atomic = 16,
+    };
+    assert_int_equal(change(e, right), 0);
+    rc_end_close(e);
+}
+
+// Packets are marked as of a transport that understands marks, whatever the program said of them.
+static void packets_have_the_traffic_class_with_its_marks_set(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){0});
+    const struct qp_change path = {
+        .mask = QP_CHANGE_PATH,
+        .path = {.local = rc_end_local, .remote = rc_end_remote, .traffic_class = 0xb3}};
+    assert_int_equal(change(e, path), 0);
+    rc_end_post(e, 1, WQE_SEND, 0, 4, 0, 0);
+    assert_int_equal(rc_end_left(e, ROCE_SEND_ONLY, RC_END_PSN)->path.traffic_class,
+                     0xb0 | IP_ECN_ECT_0);
+    rc_end_close(e);
+}
+
+static void the_source_port_is_made_of_the_label_or_of_both_numbers(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){0});
+    rc_end_post(e, 1, WQE_SEND, 0, 4, 0, 0);
+    assert_int_equal(rc_end_left(e, ROCE_SEND_ONLY, RC_END_PSN)->path.source_port,
+                     roce_source_port(0, RC_END_NUMBER, RC_END_PEER));
+    const struct qp_change path = {
+        .mask = QP_CHANGE_PATH,
+        .path = {.local = rc_end_local, .remote = rc_end_remote, .flow_label = 0x4567}};
+    assert_int_equal(change(e, path), 0);
+    rc_end_post(e, 2, WQE_SEND, 0, 4, 0, 0);
+    assert_int_equal(rc_end_left(e, ROCE_SEND_ONLY, RC_END_PSN + 1)->path.source_port,
+                     roce_source_port(0x4567, 0, 0));
     rc_end_close(e);
 }
 
@@ -135,6 +189,60 @@ static void a_reset_forgets_everything(void **state)
     }
 }
 
+// What was agreed on and told in one life is neither in the next.
+static void a_reset_queue_pair_begins_as_a_new_one(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.state = QP_RTR, .pmtu = 1024});
+    rc_end_post_receive(e, 7, 0, 100);
+    struct roce_packet p = rc_end_make(ROCE_SEND_ONLY, RC_END_PSN);
+    rc_end_take(e, &p, "", 0);
+    assert_int_equal(e->events[QP_EVENT_COMM_EST], 1);
+    assert_int_equal(e->t->ops->oneshot_agreed(e->t), 0);
+    rc_end_modify(e, QP_RESET);
+    assert_int_equal(e->t->ops->query(e->t).segment_len, 256);
+    assert_int_equal(e->t->ops->oneshot_agreed(e->t), -ENOTCONN);
+    const struct qp_change anew = {
+        .mask = QP_CHANGE_STATE | QP_CHANGE_PATH | QP_CHANGE_DEST_QP_NUM,
+        .state = QP_INIT,
+        .path = {.local = rc_end_local, .remote = rc_end_remote},
+        .dest_qp_num = RC_END_PEER,
+    };
+    assert_int_equal(change(e, anew), 0);
+    rc_end_modify(e, QP_RTR);
+    rc_end_post_receive(e, 8, 0, 100);
+    p = rc_end_make(ROCE_SEND_ONLY, 0);
+    rc_end_take(e, &p, "", 0);
+    assert_int_equal(e->events[QP_EVENT_COMM_EST], 2);
+    p = rc_end_make(ROCE_WRITE_ONLY, 1);
+    p.reth = (struct reth){rc_end_addr(e, 0), e->key, 4};
+    e->count = 0;
+    rc_end_take(e, &p, "none", 4); // nobody has given the peer a right
+    rc_end_left_ack(e, 1, aeth_syndrome_nak(AETH_NAK_INVALID_REQUEST));
+    rc_end_close(e);
+}
+
+static void a_send_queue_tells_each_time_that_it_is_drained(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){0});
+    for (unsigned times = 1; times <= 3; times++) {
+        rc_end_modify(e, QP_SQD);
+        assert_int_equal(e->events[QP_EVENT_SQ_DRAINED], times);
+        rc_end_modify(e, QP_RTS);
+    }
+    rc_end_close(e);
+}
+
+static void a_program_may_end_its_queue_pair(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){0});
+    rc_end_post_receive(e, 7, 0, 100);
+    rc_end_post(e, 1, WQE_SEND, 0, 4, 0, 0);
+    rc_end_modify(e, QP_ERR);
+    rc_end_completed(e->send_cq, 1, WC_WR_FLUSH_ERR);
+    rc_end_completed(e->recv_cq, 7, WC_WR_FLUSH_ERR);
+    rc_end_close(e);
+}
+
 static void messages_of_two_ends_cross(void **state)
 {
     enum { COUNT = 400, LEN = 3000 };
@@ -206,11 +314,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_that_is_none_changes_nothing),
+        cmocka_unit_test(the_greatest_values_are_taken),
+        cmocka_unit_test(packets_have_the_traffic_class_with_its_marks_set),
+        cmocka_unit_test(the_source_port_is_made_of_the_label_or_of_both_numbers),
         cmocka_unit_test(what_is_posted_early_waits_for_ready_to_send),
         cmocka_unit_test(a_send_queue_is_drained_and_goes_on),
         cmocka_unit_test(a_drained_queue_pair_serves_the_peer),
         cmocka_unit_test(rights_may_change_at_any_time),
         cmocka_unit_test(a_reset_forgets_everything),
+        cmocka_unit_test(a_reset_queue_pair_begins_as_a_new_one),
+        cmocka_unit_test(a_send_queue_tells_each_time_that_it_is_drained),
+        cmocka_unit_test(a_program_may_end_its_queue_pair),
         cmocka_unit_test(messages_of_two_ends_cross),
         cmocka_unit_test(texts_are_the_golden_ones),
     };

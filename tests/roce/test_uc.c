@@ -217,6 +217,56 @@ static void a_message_that_was_cut_by_an_error_is_not_gone_on_with(void **state)
     world_close(w);
 }
 
+static void a_message_that_was_cut_by_a_reset_is_not_gone_on_with(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *a = &w->ends[0];
+    set_room(a, 1);
+    end_post_op(a, 1, WQE_SEND, WQE_SIGNALED, 0, 2 * MTU, 0);
+    packets_take(a);
+    world_reconnect(w);
+    end_expect_none(a->send_cq);
+    set_room(a, 4);
+    end_post_op(a, 2, WQE_SEND, 0, 0, 2 * MTU, 0);
+    struct carried c = packets_take(a);
+    assert_int_equal(parse(&c).bth.opcode, ROCE_UC | ROCE_SEND_FIRST);
+    assert_int_equal(parse(&c).bth.psn, PSN_FIRST);
+    world_close(w);
+}
+
+static void a_send_queue_drains_while_a_message_that_has_begun_is_sent(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *a = &w->ends[0];
+    struct transport *t = packets_of(a)->t;
+    set_room(a, 1);
+    end_post_op(a, 1, WQE_SEND, 0, 0, 2 * MTU, 0);
+    assert_false(t->ops->query(t).is_draining);
+    packets_modify(a, QP_SQD);
+    assert_true(t->ops->query(t).is_draining);
+    set_room(a, 4);
+    assert_false(t->ops->query(t).is_draining);
+    world_close(w);
+}
+
+static void what_the_program_does_not_change_stays(void **state)
+{
+    (void)state;
+    struct world *w = open_world(false);
+    struct end *a = &w->ends[0];
+    set_room(a, 1);
+    end_post_op(a, 1, WQE_SEND, 0, 0, 2 * MTU, 0);
+    packets_change(a, &(struct qp_change){.mask = QP_CHANGE_STATE | QP_CHANGE_TELLS_DRAINED,
+                                          .state = QP_SQD,
+                                          .tells_drained = true});
+    packets_change(a, &(struct qp_change){.mask = QP_CHANGE_RIGHTS});
+    set_room(a, 4);
+    assert_int_equal(packets_of(a)->events[QP_EVENT_SQ_DRAINED], 1);
+    world_close(w);
+}
+
 static void a_connection_has_one_source_port(void **state)
 {
     (void)state;
@@ -665,6 +715,9 @@ int main(void)
         cmocka_unit_test(memory_that_goes_within_a_message_stops_the_send_queue),
         cmocka_unit_test(in_sqd_a_message_that_has_begun_is_sent_to_its_end),
         cmocka_unit_test(a_message_that_was_cut_by_an_error_is_not_gone_on_with),
+        cmocka_unit_test(a_message_that_was_cut_by_a_reset_is_not_gone_on_with),
+        cmocka_unit_test(a_send_queue_drains_while_a_message_that_has_begun_is_sent),
+        cmocka_unit_test(what_the_program_does_not_change_stays),
         cmocka_unit_test(a_connection_has_one_source_port),
         cmocka_unit_test(a_message_with_a_hole_is_dropped_and_its_receive_used_again),
         cmocka_unit_test(what_comes_late_does_not_mend_a_hole),

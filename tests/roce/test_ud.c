@@ -3,6 +3,7 @@
 
 #include "roce/address.h"
 #include "roce/ud.h"
+#include "roce/unreliable_counters.h"
 #include "tests/transport/packets.h"
 #include "wire/roce.h"
 
@@ -386,6 +387,39 @@ static void a_full_completion_queue_ends_the_queue_pair(void **state)
     world_close(w);
 }
 
+static void a_full_completion_queue_ends_a_queue_pair_in_sqe(void **state)
+{
+    (void)state;
+    struct world *w = open_world();
+    struct end *a = &w->ends[0];
+    give_room(a, 0);
+    post_send(a, 0, 10);
+    assert_int_equal(mem_region_deregister(a->mem, a->key), 0);
+    give_room(a, 1);
+    assert_int_equal(state_of(a), QP_SQE);
+    for (unsigned i = 0; i < cq_capacity(a->send_cq); i++) {
+        assert_int_equal(state_of(a), QP_SQE);
+        post_send(a, i, 0);
+    }
+    assert_int_equal(state_of(a), QP_ERR);
+    assert_int_equal(packets_of(a)->events[QP_EVENT_FATAL], 1);
+    world_close(w);
+}
+
+static void what_queue_pairs_count_is_summed(void **state)
+{
+    (void)state;
+    struct world *w = open_world();
+    struct transport *t = packets_of(&w->ends[0])->t;
+    post_send(&w->ends[0], 1, 10);
+    struct unreliable_counters total = {.packets_in = 3};
+    t->ops->counters_add(&total, t->ops->counters(t));
+    t->ops->counters_add(&total, t->ops->counters(t));
+    assert_int_equal(total.packets_out, 2);
+    assert_int_equal(total.packets_in, 3);
+    world_close(w);
+}
+
 static void a_silent_queue_pair_tells_nothing_more(void **state)
 {
     (void)state;
@@ -469,6 +503,8 @@ int main(void)
         cmocka_unit_test(with_an_srq_err_says_that_no_more_is_taken),
         cmocka_unit_test(reset_forgets_what_is_posted),
         cmocka_unit_test(a_full_completion_queue_ends_the_queue_pair),
+        cmocka_unit_test(a_full_completion_queue_ends_a_queue_pair_in_sqe),
+        cmocka_unit_test(what_queue_pairs_count_is_summed),
         cmocka_unit_test(a_silent_queue_pair_tells_nothing_more),
         cmocka_unit_test(an_mtu_that_is_none_is_refused),
         cmocka_unit_test(sends_alone_may_be_posted),
