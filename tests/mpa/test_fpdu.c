@@ -74,6 +74,17 @@ static void ulpdu_without_a_marker_inside_is_not_copied(void **state)
     assert_ptr_equal(ulpdu.ptr, fpdu.ptr + MPA_LENGTH_LEN);
 }
 
+// The marker that follows stands before the CRC.
+static void ulpdu_that_ends_at_a_marker_is_not_copied(void **state)
+{
+    (void)state;
+    size_t len = MPA_MARKER_INTERVAL - MPA_MARKER_LEN - MPA_LENGTH_LEN;
+    struct span fpdu = make(512, len, true), ulpdu;
+    assert_int_equal(mpa_fpdu_unwrap(marked, 512, fpdu, into, &ulpdu), MPA_FPDU_OK);
+    assert_ptr_equal(ulpdu.ptr, fpdu.ptr + MPA_MARKER_LEN + MPA_LENGTH_LEN);
+    expect_ulpdu(ulpdu, len);
+}
+
 static void ulpdu_may_be_unwrapped_in_its_own_memory(void **state)
 {
     (void)state;
@@ -91,6 +102,17 @@ static void wrong_crc_is_told_before_a_wrong_marker(void **state)
     assert_int_equal(mpa_fpdu_unwrap(marked, 500, fpdu, into, &ulpdu), MPA_FPDU_CRC);
     crc32c_put(wire + fpdu.len - 4, crc32c(wire, fpdu.len - 4));
     assert_int_equal(mpa_fpdu_unwrap(marked, 500, fpdu, into, &ulpdu), MPA_FPDU_MARKER);
+}
+
+static void each_marker_of_an_fpdu_is_looked_at(void **state)
+{
+    (void)state;
+    for (size_t at = 12; at < 1400; at += MPA_MARKER_INTERVAL) {
+        struct span fpdu = make(500, 1400, true), ulpdu;
+        wire[at + MPA_MARKER_OFF_FPDUPTR + 1] ^= 4;
+        crc32c_put(wire + fpdu.len - 4, crc32c(wire, fpdu.len - 4));
+        assert_int_equal(mpa_fpdu_unwrap(marked, 500, fpdu, into, &ulpdu), MPA_FPDU_MARKER);
+    }
 }
 
 // A stream of FPDUs; every piece of it that holds a marker tells where the next FPDU is, if that
@@ -111,6 +133,7 @@ static void markers_tell_where_an_fpdu_begins(void **state)
         if (!mpa_fpdu_find(from, span_of(stream + from, piece_len), &offset)) {
             continue;
         }
+        assert_true(offset < piece_len);
         while (next < count && starts[next] != from + offset) {
             next++;
         }
@@ -118,6 +141,8 @@ static void markers_tell_where_an_fpdu_begins(void **state)
     }
     size_t offset;
     assert_true(mpa_fpdu_find(starts[5], span_of(stream + starts[5], 1024), &offset));
+    assert_int_equal(offset, 0);
+    assert_true(mpa_fpdu_find(0, span_of(stream, MPA_MARKER_LEN), &offset)); // nothing but it
     assert_int_equal(offset, 0);
     assert_false(mpa_fpdu_find(4, span_of(stream + 4, 500), &offset)); // no marker
 }
@@ -137,8 +162,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(length_and_ulpdu_are_right_at_every_place_between_markers),
         cmocka_unit_test(ulpdu_without_a_marker_inside_is_not_copied),
+        cmocka_unit_test(ulpdu_that_ends_at_a_marker_is_not_copied),
         cmocka_unit_test(ulpdu_may_be_unwrapped_in_its_own_memory),
         cmocka_unit_test(wrong_crc_is_told_before_a_wrong_marker),
+        cmocka_unit_test(each_marker_of_an_fpdu_is_looked_at),
         cmocka_unit_test(markers_tell_where_an_fpdu_begins),
         cmocka_unit_test(fpdu_whose_leading_marker_is_missing_is_not_found),
     };

@@ -65,7 +65,10 @@ static void look(struct prng *prng, const struct tcp_sendq *q)
     unsigned max = iov_count;
     uint32_t got = tcp_sendq_gather(q, seq, len, iov, &iov_count), at = 0;
     assert_true(got == len || iov_count == max);
+    const uint8_t *behind = NULL;
     for (unsigned i = 0; i < iov_count; i++) {
+        assert_ptr_not_equal(iov[i].iov_base, behind); // neighbours in memory are one
+        behind = (const uint8_t *)iov[i].iov_base + iov[i].iov_len;
         assert_memory_equal(iov[i].iov_base, stream + seq + at, iov[i].iov_len);
         at += (uint32_t)iov[i].iov_len;
     }
@@ -83,6 +86,7 @@ static void run(uint64_t seed)
     }
     tcp_sendq_init(&q, COPIES_MAX, PIECE_MAX, &(struct carve){.block = memory});
     tcp_sendq_begin(&q, 77);
+    q.copies[COPIES_MAX] = 0xa5; // nothing is written behind the ring
     while (q.end < STREAM_MAX - 1000) {
         switch (prng_below(&prng, 4)) {
         case 0:
@@ -95,6 +99,7 @@ static void run(uint64_t seed)
             put(&prng, &q);
         }
         tcp_sendq_check(&q);
+        assert_int_equal(q.copies[COPIES_MAX], 0xa5);
     }
 }
 

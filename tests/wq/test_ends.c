@@ -168,6 +168,72 @@ static void completions_name_their_operation_and_their_octets(void **state)
     close_queues(q);
 }
 
+static void each_operation_has_its_name_in_the_completion(void **state)
+{
+    (void)state;
+    static const uint32_t opcodes[WQE_OPCODE_COUNT] = {
+        [WQE_RDMA_WRITE] = WC_RDMA_WRITE,
+        [WQE_RDMA_WRITE_WITH_IMM] = WC_RDMA_WRITE,
+        [WQE_SEND] = WC_SEND,
+        [WQE_SEND_WITH_IMM] = WC_SEND,
+        [WQE_RDMA_READ] = WC_RDMA_READ,
+        [WQE_ATOMIC_CMP_AND_SWP] = WC_COMP_SWAP,
+        [WQE_ATOMIC_FETCH_AND_ADD] = WC_FETCH_ADD,
+        [WQE_LOCAL_INV] = WC_LOCAL_INV,
+        [WQE_BIND_MW] = WC_BIND_MW,
+        [WQE_SEND_WITH_INV] = WC_SEND,
+    };
+    struct queues *q = open_queues(false);
+    for (unsigned opcode = 0; opcode < WQE_OPCODE_COUNT; opcode++) {
+        struct cqe cqe;
+        post(q, opcode, opcode, 0);
+        q->wq.now = 1000 + opcode;
+        wq_flush_sends(&q->wq);
+        assert_int_equal(cq_poll(q->send_cq, &cqe, 1), 1);
+        assert_int_equal(cqe.opcode, opcodes[opcode]);
+        assert_int_equal(cqe.timestamp_ns, 1000 + opcode);
+    }
+    close_queues(q);
+}
+
+static void behind_one_that_failed_none_is_successful(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    for (unsigned i = 1; i <= 3; i++) {
+        post(q, i, WQE_SEND, 0);
+        put_message(q, 10 * i);
+    }
+    wq_send_fail(wq_send_at(&q->wq, wq_send_head(&q->wq) + 1), WC_REM_OP_ERR);
+    wq_on_released(&q->wq, 30, 30);
+    wq_on_settled(&q->wq, 30);
+    expect(q->send_cq, 2, WC_REM_OP_ERR);
+    expect(q->send_cq, 3, WC_WR_FLUSH_ERR);
+    assert_int_equal(q->counters.send_completions, 1);
+    assert_int_equal(q->counters.send_errors, 1);
+    assert_int_equal(q->counters.send_flushed, 1);
+    close_queues(q);
+}
+
+static void a_completion_without_a_place_is_lost_and_counted(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    for (unsigned i = 0; i < cq_capacity(q->send_cq); i++) {
+        assert_true(cq_push(q->send_cq, &(struct cqe){.qp_num = QP_NUM}));
+    }
+    for (unsigned lost = 1; lost <= 2; lost++) {
+        post(q, lost, WQE_SEND, WQE_SIGNALED);
+        put_message(q, lost);
+        wq_on_released(&q->wq, lost, 1);
+        wq_on_settled(&q->wq, lost);
+        assert_int_equal(q->counters.cq_overruns, lost);
+        assert_true(q->wq.has_overrun);
+        assert_int_equal(wq_send_count(&q->wq), 0); // it is over all the same
+    }
+    close_queues(q);
+}
+
 static void what_was_not_carried_out_is_flushed_aloud_and_in_order(void **state)
 {
     (void)state;
@@ -307,6 +373,47 @@ static void memory_is_read_by_what_is_put_by_reference(void **state)
     }
 }
 
+// What was put says nothing of what will be.
+static void memory_is_read_by_the_message_that_is_about_to_leave(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    struct transport_work work;
+    post(q, 1, WQE_SEND, 0);
+    assert_false(wq_next_reads_from(&q->wq, q->lkey));
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_MESSAGE);
+    assert_true(wq_next_reads_from(&q->wq, q->lkey));
+    assert_false(wq_next_reads_from(&q->wq, q->lkey + 1));
+    wq_message_put(&q->wq, 10);
+    assert_false(wq_next_reads_from(&q->wq, q->lkey));
+    post(q, 2, WQE_RDMA_READ, 0);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    assert_false(wq_next_reads_from(&q->wq, q->lkey));
+    wq_request_put(&q->wq, work.context, 20);
+    close_queues(q);
+}
+
+static void memory_is_written_to_by_reads_until_they_are_over(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    post(q, 1, WQE_SEND, 0);
+    post(q, 2, WQE_RDMA_READ, 0);
+    put_message(q, 10);
+    assert_false(wq_reads_into(&q->wq, q->lkey)); // it has not left
+    struct read_context *context = put_request(q, 10);
+    assert_true(wq_reads_into(&q->wq, q->lkey));
+    assert_false(wq_reads_into(&q->wq, q->lkey + 1));
+    assert_true(wq_reads_from(&q->wq, q->lkey)); // by the Send alone
+    wq_on_released(&q->wq, 10, 10);
+    assert_false(wq_reads_from(&q->wq, q->lkey));
+    wq_on_settled(&q->wq, 10);
+    context->arrived_len = 64;
+    wq_request_answered(&q->wq, context);
+    assert_false(wq_reads_into(&q->wq, q->lkey));
+    close_queues(q);
+}
+
 /* ---- receives -------------------------------------------------------------------------------- */
 
 static void receives_are_claimed_in_order_and_free_when_they_are_polled(void **state)
@@ -360,6 +467,38 @@ static void receives_of_its_own_are_flushed_with_it(void **state)
     }
 }
 
+// Nobody will poll it, and so give it back.
+static void a_shared_receive_whose_completion_is_lost_is_free_again(void **state)
+{
+    (void)state;
+    for (unsigned is_silent = 0; is_silent < 2; is_silent++) {
+        struct queues *q = open_queues(true);
+        q->wq.is_silent = is_silent == 1;
+        while (!q->wq.is_silent && cq_push(q->recv_cq, &(struct cqe){.qp_num = QP_NUM})) {
+        }
+        for (unsigned i = 0; i < 2 * RECEIVES; i++) {
+            post_receive(q, 70 + i);
+            wq_complete_receive_without(&q->wq, wq_receive_claim(&q->wq), WC_LOC_LEN_ERR);
+        }
+        assert_int_equal(q->counters.cq_overruns, is_silent == 1 ? 0 : 2 * RECEIVES);
+        close_queues(q);
+    }
+}
+
+// Of a queue of its own, whoever polls frees the receives, in order.
+static void a_receive_of_its_own_whose_completion_is_lost_stays_taken(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    q->wq.is_silent = true;
+    for (unsigned i = 0; i < RECEIVES; i++) {
+        post_receive(q, 70 + i);
+        wq_complete_receive_without(&q->wq, wq_receive_claim(&q->wq), WC_LOC_LEN_ERR);
+    }
+    assert_null(wq_receive_slot(&q->wq, 0));
+    close_queues(q);
+}
+
 /* ---- fields of messages ---------------------------------------------------------------------- */
 
 static void a_reference_may_end_with_its_message(void **state)
@@ -382,14 +521,21 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_succeeds_is_told_if_it_is_signalled_and_counted_in_any_case),
         cmocka_unit_test(completions_name_their_operation_and_their_octets),
+        cmocka_unit_test(each_operation_has_its_name_in_the_completion),
+        cmocka_unit_test(behind_one_that_failed_none_is_successful),
+        cmocka_unit_test(a_completion_without_a_place_is_lost_and_counted),
         cmocka_unit_test(what_was_not_carried_out_is_flushed_aloud_and_in_order),
         cmocka_unit_test(without_a_peer_the_first_fails_and_the_rest_is_flushed),
         cmocka_unit_test(a_queue_pair_that_is_silent_completes_nothing),
         cmocka_unit_test(there_is_work_until_all_has_left),
         cmocka_unit_test(a_new_connection_begins_its_marks_anew),
         cmocka_unit_test(memory_is_read_by_what_is_put_by_reference),
+        cmocka_unit_test(memory_is_read_by_the_message_that_is_about_to_leave),
+        cmocka_unit_test(memory_is_written_to_by_reads_until_they_are_over),
         cmocka_unit_test(receives_are_claimed_in_order_and_free_when_they_are_polled),
         cmocka_unit_test(receives_of_its_own_are_flushed_with_it),
+        cmocka_unit_test(a_shared_receive_whose_completion_is_lost_is_free_again),
+        cmocka_unit_test(a_receive_of_its_own_whose_completion_is_lost_stays_taken),
         cmocka_unit_test(a_reference_may_end_with_its_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,11 @@ static struct queues *queues_open(void)
     q->config = (struct wq_config){
         .qp_num = 5,
         .pd = q->pd,
-        .caps = {.max_send_wr = 16, .max_recv_wr = 4, .max_send_sge = 8, .max_recv_sge = 1},
+        .caps = {.max_send_wr = 16,
+                 .max_recv_wr = 4,
+                 .max_send_sge = 8,
+                 .max_recv_sge = 1,
+                 .max_inline_len = 64},
         .send_cq = q->cq,
         .recv_cq = q->cq,
         .sq_sig_all = true,
@@ -164,6 +168,63 @@ static void memory_that_is_gone_gives_no_octets(void **state)
     uint32_t handle = start(q);
     assert_int_equal(mem_region_deregister(q->mem, q->lkey), 0);
     assert_int_equal(wq_message_octets(&q->wq, handle, 15, 5, pieces), 0);
+    queues_close(q);
+}
+
+static void octets_of_empty_elements_are_no_pieces(void **state)
+{
+    const uint32_t lengths[PIECE_COUNT] = {0, 10, 0, 20, 30};
+    struct queues *q = queues_open();
+    struct span pieces[SGE_COUNT_MAX];
+    post_write(q, 1, lengths);
+    assert_int_equal(wq_message_octets(&q->wq, start(q), 0, 60, pieces), 3);
+    queues_close(q);
+}
+
+static void inline_octets_are_those_in_the_entry(void **state)
+{
+    struct queues *q = queues_open();
+    struct span pieces[SGE_COUNT_MAX];
+    struct send_wqe *wqe = wq_send_slot(&q->wq, 0);
+    assert_non_null(wqe);
+    *wqe = (struct send_wqe){.opcode = WQE_SEND, .flags = WQE_INLINE, .length = 40};
+    wq_send_commit(&q->wq, 1);
+    assert_int_equal(wq_message_octets(&q->wq, start(q), 10, 30, pieces), 1);
+    assert_ptr_equal(pieces[0].ptr, wqe->inline_data + 10);
+    assert_int_equal(pieces[0].len, 30);
+    queues_close(q);
+}
+
+static void memory_that_may_only_be_read_is_sent(void **state)
+{
+    struct queues *q = queues_open();
+    struct span pieces[SGE_COUNT_MAX];
+    uint32_t lkey;
+    assert_int_equal(
+        mem_region_register(q->mem, q->pd, q->memory, 100, (uintptr_t)q->memory, 0, &lkey), 0);
+    struct send_wqe *wqe = wq_send_slot(&q->wq, 0);
+    assert_non_null(wqe);
+    *wqe = (struct send_wqe){.opcode = WQE_SEND, .sge_count = 1, .length = 100};
+    wqe->sge[0] = (struct sge){.addr = (uintptr_t)q->memory, .length = 100, .lkey = lkey};
+    wq_send_commit(&q->wq, 1);
+    assert_int_equal(wq_message_octets(&q->wq, start(q), 0, 100, pieces), 1);
+    queues_close(q);
+}
+
+// The cursor stands where they ended, in the element that the next are of.
+static void who_goes_on_is_not_made_to_look_for_the_place(void **state)
+{
+    const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
+    struct queues *q = queues_open();
+    struct span pieces[SGE_COUNT_MAX];
+    post_write(q, 1, lengths);
+    uint32_t handle = start(q);
+    for (uint64_t offset = 0; offset < 150; offset += 15) {
+        wq_message_octets(&q->wq, handle, offset, 15, pieces);
+        assert_int_equal(q->wq.cursor.handle, handle);
+        assert_int_equal(q->wq.cursor.offset, offset + 15);
+    }
+    assert_int_equal(q->wq.cursor.index, PIECE_COUNT);
     queues_close(q);
 }
 
@@ -536,6 +597,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(octets_may_be_asked_for_again_at_any_offset),
         cmocka_unit_test(octets_of_what_has_left_may_be_asked_for_until_it_is_settled),
+        cmocka_unit_test(octets_of_empty_elements_are_no_pieces),
+        cmocka_unit_test(inline_octets_are_those_in_the_entry),
+        cmocka_unit_test(memory_that_may_only_be_read_is_sent),
+        cmocka_unit_test(who_goes_on_is_not_made_to_look_for_the_place),
         cmocka_unit_test(memory_that_is_gone_gives_no_octets),
         cmocka_unit_test(memory_is_read_until_released_and_completed_when_settled),
         cmocka_unit_test(a_transport_may_carry_out_and_settle_in_one_call),
