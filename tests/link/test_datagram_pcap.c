@@ -42,6 +42,7 @@ static void cross(int family, uint32_t psn, size_t len)
     struct datagram_path way = pair_path(family);
     way.traffic_class = 0x6a;
     way.hop_limit = 7;
+    way.flow_label = 0x12345;
     assert_true(pair_put(&way, psn, span_of(payload, len)));
     assert_true(datagram_flush(pair.link[0]));
     assert_int_equal(pair_take(1, got, 1), 1);
@@ -57,6 +58,12 @@ static struct span next_packet(size_t *at)
     *at += RECORD_LEN + record[2];
     assert_true(*at <= capture_len);
     return packet;
+}
+
+static void capture_read_after_flush(void)
+{
+    datagram_flush(pair.link[0]);
+    capture_read(path);
 }
 
 static void sent_packet_is_in_the_file_with_its_headers(void **state)
@@ -94,6 +101,10 @@ static void packets_of_ipv6_have_a_right_checksum(void **state)
     capture_read(path);
     assert_int_equal(ipv6_header_parse(next_packet(&at), &ip, &body), IP_PARSE_OK);
     assert_int_equal(ip.traffic_class, 0x6a);
+    assert_int_equal(ip.hop_limit, 7);
+    assert_int_equal(ip.flow_label, 0x12345);
+    assert_memory_equal(ip.src, &pair.ipv6[0], sizeof ip.src);
+    assert_memory_equal(ip.dst, &pair.ipv6[1], sizeof ip.dst);
     assert_int_equal(inet_sum_fold(inet_sum_add(inet_sum_ipv6(&ip, (uint32_t)body.len), body)), 0);
 }
 
@@ -113,6 +124,48 @@ static void received_packets_are_in_the_file_too(void **state)
     struct span packet = next_packet(&at);
     assert_memory_equal(packet.ptr + IPV4_OFF_SRC, pair.ipv4[1].s6_addr + 12, IPV4_ADDR_LEN);
     assert_memory_equal(packet.ptr + IPV4_HEADER_LEN + UDP_HEADER_LEN, head, sizeof head);
+}
+
+// What a path leaves to the link stands in the file as the link has it.
+static void packet_without_a_port_or_hop_limit_has_the_usual_ones(void **state)
+{
+    struct datagram_path way = pair_path(AF_INET);
+    size_t at = CAPTURE_BEGIN;
+    struct ipv4_header ip;
+    struct span body;
+    way.source_port = 0;
+    way.hop_limit = 0;
+    pair_open();
+    assert_true(pair_put(&way, 5, span_of(payload, 8)));
+    capture_read_after_flush();
+    assert_int_equal(ipv4_header_parse(next_packet(&at), &ip, &body), IP_PARSE_OK);
+    assert_int_equal(ip.ttl, 64);
+    assert_int_equal(get_be16(body.ptr + UDP_OFF_SRC_PORT), 0xc000);
+}
+
+static void pieces_and_padding_of_a_packet_are_in_the_file(void **state)
+{
+    struct datagram_path way = pair_path(AF_INET);
+    uint8_t head[PAIR_HEAD_LEN];
+    struct span pieces[] = {span_of(payload + 100, 10), span_of(payload + 50, 3)};
+    size_t at = CAPTURE_BEGIN;
+    pair_open();
+    pair_head(head, 1, 5);
+    struct datagram_tx tx = {.path = &way,
+                             .head = span_of(head, sizeof head),
+                             .pieces = pieces,
+                             .piece_count = 2,
+                             .pad_len = 3};
+    assert_true(datagram_put(pair.link[0], &tx));
+    capture_read_after_flush();
+    struct span packet = next_packet(&at);
+    const uint8_t *body = packet.ptr + IPV4_HEADER_LEN + UDP_HEADER_LEN;
+    assert_int_equal(packet.len,
+                     IPV4_HEADER_LEN + UDP_HEADER_LEN + PAIR_HEAD_LEN + 10 + 3 + 3 + ICRC_LEN);
+    assert_memory_equal(body, head, PAIR_HEAD_LEN);
+    assert_memory_equal(body + PAIR_HEAD_LEN, payload + 100, 10);
+    assert_memory_equal(body + PAIR_HEAD_LEN + 10, payload + 50, 3);
+    assert_memory_equal(body + PAIR_HEAD_LEN + 13, ((uint8_t[]){0, 0, 0}), 3);
 }
 
 static void what_was_not_taken_is_not_recorded(void **state)
@@ -182,6 +235,8 @@ int main(void)
         DATAGRAM_CONTRACT_TESTS(X) PCAP_TEST(sent_packet_is_in_the_file_with_its_headers),
         PCAP_TEST(packets_of_ipv6_have_a_right_checksum),
         PCAP_TEST(received_packets_are_in_the_file_too),
+        PCAP_TEST(packet_without_a_port_or_hop_limit_has_the_usual_ones),
+        PCAP_TEST(pieces_and_padding_of_a_packet_are_in_the_file),
         PCAP_TEST(what_was_not_taken_is_not_recorded),
         PCAP_TEST(wireshark_reads_it),
         PCAP_TEST(file_that_cannot_be_written_is_named),
