@@ -15,6 +15,7 @@
 
 #include "base/sockaddr.h"
 #include "link/compound.h"
+#include "tests/link/descriptors.h"
 
 enum { MEMBERS = 2, STREAMS = 64, FREE_PORT = 4000 };
 
@@ -181,6 +182,22 @@ static int on_local_addr(const struct link_stream *s, struct sockaddr_storage *r
     return member_of(s->link)->address_error;
 }
 
+static int on_peer_addr(const struct link_stream *s, struct sockaddr_storage *ret)
+{
+    ret->ss_family = AF_INET6;
+    return -ENOTCONN;
+}
+
+static uint32_t on_emss(const struct link_stream *s)
+{
+    return 1000 + inner_of(s)->port;
+}
+
+static uint64_t on_unsettled(struct link_stream *s)
+{
+    return 2000 + inner_of(s)->port;
+}
+
 static int on_set_tos(struct link_stream *s, uint8_t tos)
 {
     inner_of(s)->tos = tos;
@@ -265,6 +282,9 @@ static const struct link_ops member_ops = {
     .shutdown = on_shutdown,
     .close = on_close,
     .local_addr = on_local_addr,
+    .peer_addr = on_peer_addr,
+    .emss = on_emss,
+    .unsettled = on_unsettled,
     .set_tos = on_set_tos,
     .route = on_route,
     .poll = on_poll,
@@ -289,6 +309,7 @@ static int create(void)
 static int begin(void **state)
 {
     static struct journal journals[MEMBERS];
+    descriptors_note();
     for (unsigned i = 0; i < MEMBERS; i++) {
         members[i] = (struct member){
             .link = {.ops = &member_ops, .facts = 1U << i, .journal = &journals[i]},
@@ -312,6 +333,7 @@ static int end(void **state)
         }
         close(members[i].fd);
     }
+    descriptors_check();
     return 0;
 }
 
@@ -349,6 +371,9 @@ static void who_has_no_address_has_a_place_with_each_member(void **state)
         assert_int_equal(open_count(&members[i]), 1);
         assert_ptr_equal(members[i].streams[0].base.owner, stream);
     }
+    struct sockaddr_storage addr; // the first's, until it is known who carries it
+    assert_int_equal(link_local_addr(stream, &addr), 0);
+    assert_int_equal(sockaddr_port((struct sockaddr *)&addr), FREE_PORT);
     link_close(stream, false);
     assert_null(stream->owner);
     for (unsigned i = 0; i < MEMBERS; i++) {
@@ -387,6 +412,7 @@ static void a_port_is_looked_for_so_often_and_one_that_is_given_once(void **stat
     assert_int_equal(link_bind(the_link, address("10.0.0.1", 0), 0, NULL, &stream), -EADDRINUSE);
     assert_int_equal(members[0].asked, 32);
     assert_int_equal(open_count(&members[0]), 0);
+    assert_true(members[0].streams[0].is_aborted);
     assert_int_equal(link_bind(the_link, address("10.0.0.1", 7), 0, NULL, &stream), -EADDRINUSE);
     assert_int_equal(members[0].asked, 33);
     members[1].bind_error = -EACCES;
@@ -519,6 +545,11 @@ static void what_is_asked_of_a_stream_reaches_who_carries_it(void **state)
     expect_called(inner, "resume");
     assert_int_equal(link_send(stream, &(struct link_tx){.iov_count = 2}), strlen("send") + 2);
     expect_called(inner, "send");
+    assert_int_equal(link_emss(stream), 1000 + inner->port);
+    assert_int_equal(link_unsettled(stream), 2000 + inner->port);
+    struct sockaddr_storage peer;
+    assert_int_equal(link_peer_addr(stream, &peer), -ENOTCONN);
+    assert_int_equal(peer.ss_family, AF_INET6);
     assert_int_equal(link_shutdown(stream), strlen("shutdown"));
     expect_called(inner, "shutdown");
 }
@@ -650,6 +681,18 @@ static void a_link_has_what_any_member_has(void **state)
     assert_ptr_equal(the_link->journal, members[1].link.journal);
 }
 
+static void streams_that_are_left_are_reset_with_the_link(void **state)
+{
+    bound(NULL);
+    link_close(bound(NULL), false);
+    link_destroy(the_link);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        assert_true(members[i].streams[0].is_aborted);
+        assert_int_equal(open_count(&members[i]), 0);
+    }
+    assert_int_equal(create(), 0);
+}
+
 static void a_member_without_a_descriptor_is_refused(void **state)
 {
     struct link *before = the_link;
@@ -699,6 +742,7 @@ int main(void)
         TEST_OF(a_route_is_that_of_the_peers_member),
         TEST_OF(members_counts_are_summed_or_named),
         TEST_OF(a_link_has_what_any_member_has),
+        TEST_OF(streams_that_are_left_are_reset_with_the_link),
         TEST_OF(a_member_without_a_descriptor_is_refused),
         TEST_OF(the_child_of_a_fork_closes_descriptors_alone),
     };
