@@ -33,6 +33,7 @@ static int begin(void **state)
 {
     config = ibcm_config_default();
     config.sink.put = put;
+    config.ca_guid = 0x1122334455667788;
     config.conn_max = 2;
     config.half_open_max = 1;
     sent_count = 0;
@@ -115,6 +116,9 @@ static void request_says_what_the_owner_has(void **state)
     params.responder_resources = 3;
     params.initiator_depth = 2;
     params.has_srq = true;
+    params.has_flow_control = true;
+    params.transport = IBCM_TRANSPORT_UC;
+    params.qkey = 0x12345;
     assert_non_null(call(&error));
     assert_int_equal(sent.kind, IBCM_REQ);
     assert_int_equal(sent.req.qp_num, 0x123456);
@@ -124,12 +128,57 @@ static void request_says_what_the_owner_has(void **state)
     assert_int_equal(sent.req.responder_resources, 3);
     assert_int_equal(sent.req.initiator_depth, 2);
     assert_true(sent.req.has_srq);
+    assert_true(sent.req.has_flow_control);
+    assert_int_equal(sent.req.transport, IBCM_TRANSPORT_UC);
+    assert_int_equal(sent.req.qkey, 0x12345);
     assert_int_equal(sent.req.primary.hop_limit, 7);
     assert_int_equal(sent.req.primary.traffic_class, 0x68);
     assert_int_equal(sent.req.primary.flow_label, 0xabcde);
     assert_int_equal(sent.req.primary.local_ack_timeout, 9);
     assert_int_equal(sent.req.service_id, ip_cm_service_id(IP_CM_PS_TCP, 7471));
     assert_int_equal(sent.req.max_cm_retries, config.max_cm_retries);
+}
+
+static void request_says_what_the_device_has(void **state)
+{
+    int error;
+    assert_non_null(call(&error));
+    assert_int_equal(sent.req.ca_guid, config.ca_guid);
+    assert_int_equal(sent.req.local_timeout, config.response_timeout);
+    assert_int_equal(sent.req.remote_timeout, config.response_timeout);
+    assert_int_equal(sent.req.pkey, 0xffff);
+    assert_int_equal(sent.req.primary.local_lid, IBCM_LID_NONE);
+    assert_int_equal(sent.req.primary.remote_lid, IBCM_LID_NONE);
+    assert_memory_equal(&sent.req.primary.local_gid, &target.ends.local, sizeof(struct in6_addr));
+    assert_memory_equal(&sent.req.primary.remote_gid, &target.ends.remote, sizeof(struct in6_addr));
+}
+
+// As the IP CM service has it, whatever the kind of request and the family.
+static void requests_say_from_which_address_and_port_they_are(void **state)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        struct ip_cm_header h;
+        int error;
+        bool is_ipv6 = i % 2 == 1, is_datagram = i / 2 == 1;
+        target.ends.local.s6_addr[0] = is_ipv6 ? 0xfd : 0;
+        target.ends.remote.s6_addr[0] = is_ipv6 ? 0xfd : 0;
+        ibcm_destroy(ibcm);
+        ibcm = ibcm_create(&config);
+        assert_non_null(is_datagram
+                            ? ibcm_resolve(ibcm, &target, span_of("data", 4), NULL, NOW, &error)
+                            : call(&error));
+        struct span said = is_datagram ? sent.sidr_req.private_data : sent.req.private_data;
+        assert_int_equal(ip_cm_header_parse(said, &h), IP_CM_OK);
+        assert_int_equal(h.is_ipv6, is_ipv6);
+        assert_int_equal(h.source_port, 4000);
+        assert_memory_equal(&h.source, &target.ends.local, sizeof h.source);
+        assert_memory_equal(&h.destination, &target.ends.remote, sizeof h.destination);
+        if (is_datagram) {
+            assert_int_equal(sent.sidr_req.pkey, 0xffff);
+            assert_int_equal(sent.sidr_req.service_id, ip_cm_service_id(IP_CM_PS_TCP, 7471));
+            assert_memory_equal(said.ptr + IP_CM_HEADER_LEN, "data", 4);
+        }
+    }
 }
 
 // There and back takes twice as long as there, and one more in the exponent is twice.
@@ -166,6 +215,8 @@ int main(void)
         TEST(path_mtu_is_one_of_five),
         TEST(who_has_no_place_hears_so),
         TEST(request_says_what_the_owner_has),
+        TEST(request_says_what_the_device_has),
+        TEST(requests_say_from_which_address_and_port_they_are),
         TEST(what_the_owner_leaves_open_is_by_the_packet_lifetime),
         TEST(request_is_said_again_when_there_is_no_answer),
     };

@@ -82,6 +82,83 @@ static void a_message_says_where_its_receiver_begins_to_send(void **state)
     assert_int_equal(A->agreement.sq_psn, last_message(IBCM_REP).rep.starting_psn);
 }
 
+static void a_response_says_what_the_owner_and_the_device_have(void **state)
+{
+    B->params.has_srq = B->params.has_flow_control = true;
+    B->params.rnr_retry_count = 2;
+    B->params.qkey = 0x4321;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    const struct ibcm_message req = last_message(IBCM_REQ), rep = last_message(IBCM_REP);
+    const struct ibcm_message rtu = last_message(IBCM_RTU);
+    assert_int_equal(rep.rep.remote_id, req.req.local_id);
+    assert_int_equal(rep.rep.qp_num, B->params.qp_num);
+    assert_int_equal(rep.rep.qkey, 0x4321);
+    assert_int_equal(rep.rep.rnr_retry_count, 2);
+    assert_true(rep.rep.has_srq && rep.rep.has_flow_control);
+    assert_int_equal(rep.rep.target_ack_delay, net_config().ack_delay);
+    assert_int_equal(rep.rep.failover, IBCM_FAILOVER_NONE);
+    assert_int_equal(rep.rep.ca_guid, 2);
+    assert_int_equal(rtu.ids.local_id, req.req.local_id);
+    assert_int_equal(rtu.ids.remote_id, rep.rep.local_id);
+    assert_int_equal(rtu.transaction_id, req.transaction_id);
+    assert_int_equal(rep.transaction_id, req.transaction_id);
+}
+
+static void an_end_is_asked_for_and_answered_by_both_numbers(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    const struct ibcm_message req = last_message(IBCM_REQ), rep = last_message(IBCM_REP);
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    net_exchange(&net);
+    const struct ibcm_message dreq = last_message(IBCM_DREQ), drep = last_message(IBCM_DREP);
+    assert_int_equal(dreq.dreq.local_id, req.req.local_id);
+    assert_int_equal(dreq.dreq.remote_id, rep.rep.local_id);
+    assert_int_equal(dreq.dreq.remote_qp_num, B->params.qp_num);
+    assert_int_equal(drep.ids.local_id, rep.rep.local_id);
+    assert_int_equal(drep.ids.remote_id, req.req.local_id);
+}
+
+static void a_refusal_says_of_which_message_it_speaks(void **state)
+{
+    B->answer = NET_REJECTS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    struct ibcm_message rej = last_message(IBCM_REJ);
+    assert_int_equal(rej.rej.subject, IBCM_SUBJECT_REQ);
+    assert_int_equal(rej.rej.remote_id, last_message(IBCM_REQ).req.local_id);
+    assert_int_equal(rej.rej.info.len, 0);
+    B->answer = NET_ACCEPTS;
+    A->waits_to_establish = true;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(ibcm_reject(A->ibcm, A->conn, IBCM_REASON_CONSUMER, span_of("no", 2), net.now),
+                     0);
+    rej = last_message(IBCM_REJ);
+    assert_int_equal(rej.rej.subject, IBCM_SUBJECT_REP);
+    assert_int_equal(rej.rej.local_id, last_message(IBCM_REQ).req.local_id);
+    assert_int_equal(rej.rej.remote_id, last_message(IBCM_REP).rep.local_id);
+}
+
+static void an_answer_about_datagrams_has_a_number_if_it_is_yes(void **state)
+{
+    net_resolve(&net, 0, 1);
+    net_exchange(&net);
+    struct ibcm_message req = last_message(IBCM_SIDR_REQ), rep = last_message(IBCM_SIDR_REP);
+    assert_int_equal(rep.sidr_rep.id, req.sidr_req.id);
+    assert_int_equal(rep.sidr_rep.service_id, req.sidr_req.service_id);
+    assert_int_equal(rep.sidr_rep.qp_num, B->params.qp_num);
+    assert_int_equal(rep.sidr_rep.qkey, IP_CM_QKEY);
+    B->answer = NET_REJECTS;
+    net_resolve(&net, 0, 1);
+    net_exchange(&net);
+    rep = last_message(IBCM_SIDR_REP);
+    assert_int_equal(rep.sidr_rep.status, IBCM_SIDR_REJECTED);
+    assert_int_equal(rep.sidr_rep.qp_num, 0);
+    assert_int_equal(rep.sidr_rep.qkey, 0);
+}
+
 static void programs_hear_each_other_in_full_length(void **state)
 {
     B->answer = NET_WAITS;
@@ -601,6 +678,10 @@ int main(void)
         TEST(each_end_learns_what_its_queue_pair_needs),
         TEST(psns_begin_anywhere),
         TEST(a_message_says_where_its_receiver_begins_to_send),
+        TEST(a_response_says_what_the_owner_and_the_device_have),
+        TEST(an_end_is_asked_for_and_answered_by_both_numbers),
+        TEST(a_refusal_says_of_which_message_it_speaks),
+        TEST(an_answer_about_datagrams_has_a_number_if_it_is_yes),
         TEST(programs_hear_each_other_in_full_length),
         TEST(more_than_a_message_holds_is_refused_at_once),
         TEST(a_path_mtu_that_the_device_does_not_have_is_refused_at_once),
