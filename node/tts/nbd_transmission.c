@@ -168,6 +168,7 @@ static void answer_behind_data(struct nbd_request *r, uint64_t data_len, struct 
     c->skip = data_len;
     c->refused = r;
     c->refused_error = error;
+    stream_touch(&c->stream); // nothing was read while it waited
 }
 
 // A write beyond the end has no room. That zeroes would not be fast is no fault of the client's.

@@ -195,6 +195,17 @@ def a_part_that_fails_ends_the_request_behind_its_data():
 
 
 @case
+def a_first_part_that_fails_ends_the_request_behind_its_data():
+    """Nothing is read while a part is under way; what was left of the data is, when it failed."""
+    with Node('ram:16M') as node, Client(node).go() as client:
+        for length in (33 << 20, 64 << 20):
+            client.request(WRITE, 0, length, data=bytes(length))
+            assert client.answer() == (ENOSPC, b'')
+        client.request(READ, 0, 512)
+        assert client.answer(512) == (0, bytes(512))
+
+
+@case
 def a_client_that_leaves_between_parts_leaves_nothing_behind():
     with Node('delay+ram:80M?delay=50ms') as node:
         for _ in range(4):
