@@ -144,7 +144,6 @@ static uint16_t transmission_flags(const struct nbd_connection *c, const struct 
         uint32_t abilities;
         uint16_t flag;
     } table[] = {
-        {VOLUME_CAN_FLUSH, NBD_FLAG_SEND_FLUSH},
         {VOLUME_CAN_FUA, NBD_FLAG_SEND_FUA},
         {VOLUME_CAN_TRIM, NBD_FLAG_SEND_TRIM},
         {VOLUME_CAN_WRITE_ZEROES, NBD_FLAG_SEND_WRITE_ZEROES},
@@ -153,7 +152,9 @@ static uint16_t transmission_flags(const struct nbd_connection *c, const struct 
     };
     uint32_t abilities = volume->abilities;
     bool has_context = c->is_extended && c->context_volume == volume->volume;
-    uint16_t flags = NBD_FLAG_HAS_FLAGS | NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE;
+    // Whoever is offered no flush refuses it to his program, though there were nothing to do.
+    uint16_t flags =
+        NBD_FLAG_HAS_FLAGS | NBD_FLAG_SEND_FLUSH | NBD_FLAG_CAN_MULTI_CONN | NBD_FLAG_SEND_CACHE;
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         bool has_all = (abilities & table[i].abilities) == table[i].abilities;
         flags |= has_all ? table[i].flag : 0;

@@ -491,6 +491,10 @@ static enum stream_verdict take_request(struct nbd_connection *c, instant_ns now
         return STREAM_GOES_ON;
     }
     c->stream.in_at += asked.command == NBD_CMD_WRITE ? 0 : (uint32_t)asked.payload_len;
+    if (asked.command == NBD_CMD_FLUSH && (c->abilities & VOLUME_CAN_FLUSH) == 0) {
+        answer_done(r); // what has completed is stable
+        return STREAM_GOES_ON;
+    }
     request_submit(c, r, asked.offset, asked.len, now);
     return STREAM_GOES_ON;
 }

@@ -101,6 +101,16 @@ def fio_verifies_what_it_wrote():
 
 
 @case
+def clients_may_flush_what_has_no_cache():
+    """libnbd refuses a flush to its programs where the server does not offer it."""
+    need('nbdcopy', 'nbdinfo')
+    with folder() as place:
+        said = captive(f'nbdcopy --flush {file_volume(place)} "$uri" && nbdinfo --json "$uri"',
+                       'ram:16M')
+    assert json.loads(said)['exports'][0]['can_flush'], said
+
+
+@case
 def a_read_only_volume_refuses_writes():
     need('qemu-io', 'nbdinfo')
     captive('nbdinfo --is read-only "$uri" && ! nbdinfo --can zero "$uri"', '--read-only', 'ram:1M')

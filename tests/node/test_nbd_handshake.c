@@ -220,16 +220,16 @@ static void abilities_are_told_as_flags(void **state)
         uint32_t abilities;
         uint16_t flags;
     } table[] = {
-        {0, 0x0503},
-        {VOLUME_CAN_WRITE, 0x0501},
+        {0, 0x0507},
+        {VOLUME_CAN_WRITE, 0x0505},
         {VOLUME_CAN_WRITE | VOLUME_CAN_FLUSH, 0x0505},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_FUA, 0x0509},
-        {VOLUME_CAN_WRITE | VOLUME_IS_ROTATIONAL, 0x0511},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_TRIM, 0x0521},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES, 0x0541},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_ZERO_FAST, 0x0501},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_ZERO_FAST, 0x0d41},
-        {VOLUME_CAN_WRITE | VOLUME_CAN_EXTENTS, 0x0501},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_FUA, 0x050d},
+        {VOLUME_CAN_WRITE | VOLUME_IS_ROTATIONAL, 0x0515},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_TRIM, 0x0525},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES, 0x0545},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_ZERO_FAST, 0x0505},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_WRITE_ZEROES | VOLUME_CAN_ZERO_FAST, 0x0d45},
+        {VOLUME_CAN_WRITE | VOLUME_CAN_EXTENTS, 0x0505},
     };
     uint8_t reply[34 + 32 + 20];
     greet();
@@ -243,7 +243,7 @@ static void abilities_are_told_as_flags(void **state)
     say(stage, OPTION "00000006 0000000a" DISK "0000");
     hear_octets(stage, reply, sizeof reply);
     assert_int_equal(get_be32(reply + 30), 64 * MIB); // and longer ones
-    assert_int_equal(get_be16(reply + 34 + 30), 0x0581);
+    assert_int_equal(get_be16(reply + 34 + 30), 0x0585);
     option_refused("00000008 00000001 00", NBD_OPT_STRUCTURED_REPLY, NBD_REP_INVALID, "malformed");
 }
 

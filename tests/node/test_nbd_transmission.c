@@ -111,6 +111,17 @@ static void short_write_asks_for_a_buffer_once_its_data_are_there(void **state)
     hear_ok();
 }
 
+// Without a volatile cache what has completed is stable; the driver may know no such command.
+static void flush_of_what_has_no_cache_is_done_at_once(void **state)
+{
+    stage->rows[0].abilities &= ~(uint32_t)VOLUME_CAN_FLUSH;
+    establish(false, false);
+    ask(0, NBD_CMD_FLUSH, 0, 0);
+    hear_ok();
+    expect_asked(stage, "");
+    assert_int_equal(counters().requests, 1);
+}
+
 static void commands_carry_their_ranges_and_flags(void **state)
 {
     static const struct {
@@ -625,6 +636,7 @@ int main(void)
         TEST(read_is_answered_with_the_octets),
         TEST(writes_of_every_length_arrive),
         TEST(short_write_asks_for_a_buffer_once_its_data_are_there),
+        TEST(flush_of_what_has_no_cache_is_done_at_once),
         TEST(commands_carry_their_ranges_and_flags),
         TEST(flags_that_were_not_offered_are_refused),
         TEST(requests_that_cannot_be_are_refused_at_the_door),
