@@ -73,7 +73,8 @@ static bool wants_input(const struct stream *s)
         return false;
     }
     bool waits_for_buffer = c->writing != NULL && !c->may_fill;
-    return c->state != NBD_TRANSMISSION || (!waits_for_buffer && !list_is_empty(&c->free));
+    bool waits_for_others = waits_for_buffer || (c->is_one_run && c->under_way > 0);
+    return c->state != NBD_TRANSMISSION || (!waits_for_others && !list_is_empty(&c->free));
 }
 
 static bool wants_look(const struct stream *s)

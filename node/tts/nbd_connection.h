@@ -110,6 +110,7 @@ struct nbd_connection {
     uint32_t abilities;
     bool has_context; // the client may ask for base:allocation
     uint32_t under_way;
+    bool is_one_run; // what is under way, or comes next, is a read in parts with a simple reply
     struct nbd_request *writing; // what comes next on the socket is its data, now or in a while
     bool may_fill;               // and there is a buffer for it
     uint64_t filled;
@@ -157,9 +158,8 @@ const struct nbd_command_facts *nbd_facts_of(uint16_t command);
 // octets; what it says of the length is in `asked` then.
 struct nbd_error nbd_request_check(const struct nbd_connection *c, struct nbd_asked *asked,
                                    const uint8_t *payload);
-// The most octets of a read or write that this client may ask for: an answer without chunks says
-// that all is well before all of it has been read.
-uint32_t nbd_transfer_max(const struct nbd_connection *c, bool is_read);
+// A read in parts with a simple reply, which is said to go well when the first part is there.
+bool nbd_is_in_one_run(const struct nbd_connection *c, const struct nbd_asked *asked);
 
 // ---- nbd_transmission.c
 

@@ -194,7 +194,7 @@ static bool info_block_size(struct nbd_connection *c, uint32_t option,
         put_be16(out, NBD_INFO_BLOCK_SIZE);
         put_be32(out + 2, volume->profile.alignment);
         put_be32(out + 6, preferred_of(volume));
-        put_be32(out + 10, nbd_transfer_max(c, true));
+        put_be32(out + 10, NBD_TRANSFER_MAX);
     }
     return out != NULL;
 }

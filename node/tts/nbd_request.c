@@ -71,17 +71,18 @@ static uint16_t flags_offered(const struct nbd_connection *c)
     return flags;
 }
 
-uint32_t nbd_transfer_max(const struct nbd_connection *c, bool is_read)
+bool nbd_is_in_one_run(const struct nbd_connection *c, const struct nbd_asked *asked)
 {
-    return is_read && !c->is_structured ? NODE_TRANSFER_MAX : NBD_TRANSFER_MAX;
+    return asked->command == NBD_CMD_READ && !c->is_structured && asked->len > NODE_TRANSFER_MAX;
 }
 
 // One buffer is all that is followed of advice; where it ends is looked at all the same, and so is
-// what is longer than other clients can ask for.
+// what is longer than other clients can ask for, and what cannot be refused in its second part.
 static bool is_beyond(const struct nbd_connection *c, const struct nbd_asked *asked)
 {
     const struct nbd_parts *parts = &c->nbd->parts;
-    if (asked->command != NBD_CMD_CACHE && asked->len <= UINT32_MAX) {
+    bool is_looked_at = asked->command == NBD_CMD_CACHE || asked->len > UINT32_MAX;
+    if (!is_looked_at && !nbd_is_in_one_run(c, asked)) {
         return false; // the RTA sees to it
     }
     const struct resource *volume =
@@ -90,11 +91,11 @@ static bool is_beyond(const struct nbd_connection *c, const struct nbd_asked *as
 }
 
 // Too much to be moved. Only a read that is answered by chunks can be told that it overflows.
-static bool is_too_long(const struct nbd_connection *c, const struct nbd_asked *asked)
+static bool is_too_long(const struct nbd_asked *asked)
 {
     bool is_read = asked->command == NBD_CMD_READ;
     bool is_whole = is_read && (asked->flags & NBD_CMD_FLAG_DF) != 0;
-    uint32_t most = is_whole ? NODE_TRANSFER_MAX : nbd_transfer_max(c, is_read);
+    uint32_t most = is_whole ? NODE_TRANSFER_MAX : NBD_TRANSFER_MAX;
     return (is_read || asked->command == NBD_CMD_WRITE) && asked->len > most;
 }
 
@@ -139,7 +140,7 @@ struct nbd_error nbd_request_check(const struct nbd_connection *c, struct nbd_as
     if (is_bare) {
         return invalid("no data follow the write");
     }
-    if (is_too_long(c, asked)) {
+    if (is_too_long(asked)) {
         bool is_told = asked->command == NBD_CMD_READ && c->is_structured;
         return (struct nbd_error){is_told ? NBD_EOVERFLOW : NBD_EINVAL, "it is too long"};
     }

@@ -4,7 +4,8 @@
 // CTA has a buffer for them; then they go straight there.
 //
 // What is longer than a service request can be goes in parts, one after the other, so that it takes
-// no more memory than that. Of a read each part is answered by chunks of its own.
+// no more memory than that. Of a read each part is answered by chunks of its own, or by octets that
+// continue the simple reply; nothing else may be said meanwhile, so it has the connection alone.
 
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,13 @@ static bool has_more_chunks(const struct nbd_request *r)
            r->chunked_len < r->service.buffer.len;
 }
 
+// A simple reply has begun, and said that all is well.
+static bool is_continued(const struct nbd_request *r)
+{
+    return r->command == NBD_CMD_READ && !r->connection->is_structured &&
+           r->service.offset != r->offset;
+}
+
 static void answer_read(struct nbd_request *r)
 {
     r->is_transfer = true;
@@ -265,9 +273,10 @@ static void answer_read(struct nbd_request *r)
     if (r->connection->is_structured) {
         chunk_begin(r);
     } else {
+        header_simple(r, NBD_OK);
+        r->header_len = is_continued(r) ? 0 : r->header_len;
         r->data = r->service.data;
         r->data_len = r->service.buffer.len;
-        header_simple(r, NBD_OK);
     }
     reply_queue(r);
 }
@@ -388,6 +397,12 @@ static void on_complete(void *ctx, struct service_request *service, instant_ns n
         request_free(r);
         return;
     }
+    if (is_continued(r)) { // too late for an error
+        c->nbd->counters.errors++;
+        c->is_dropped = true;
+        request_free(r);
+        return;
+    }
     if (c->writing == r && r->is_filled && service->completion == NODE_OK) {
         part_submit(r, now);
         return;
@@ -473,6 +488,11 @@ static enum stream_verdict take_request(struct nbd_connection *c, instant_ns now
     if (asked.payload_len <= NBD_PUSH_MAX && there - header_len < asked.payload_len) {
         return STREAM_NEEDS_MORE;
     }
+    c->is_one_run |= nbd_is_in_one_run(c, &asked);
+    if (c->is_one_run && c->under_way > 0) {
+        return STREAM_STOPS;
+    }
+    c->is_one_run = nbd_is_in_one_run(c, &asked);
     struct list_link *l = list_pop_head(&c->free);
     if (l == NULL) {
         return STREAM_STOPS;

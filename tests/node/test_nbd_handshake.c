@@ -91,7 +91,7 @@ static void name_that_is_too_long_cannot_be_refused_in_the_old_manner(void **sta
 
 /* ---- what a volume is ------------------------------------------------------------------------ */
 
-#define BLOCK_SIZE(option) REPLY option "00000003 0000000e 0003 00000001 00001000 02000000 "
+#define BLOCK_SIZE(option) REPLY option "00000003 0000000e 0003 00000001 00001000 04000000 "
 #define EXPORT(option)     REPLY option "00000003 0000000c 0000 0000000006000000 0d6d "
 
 static void info_tells_what_was_asked_for(void **state)
@@ -115,7 +115,7 @@ static void go_connects(void **state)
     stage->rows[1].profile.alignment = 512;
     stage->rows[1].profile.preferred = 65536;
     option("00000007 0000000b" OTHER "0000",
-           REPLY "00000007 00000003 0000000e 0003 00000200 00010000 02000000" REPLY
+           REPLY "00000007 00000003 0000000e 0003 00000200 00010000 04000000" REPLY
                  "00000007 00000003 0000000c 0000 0000000000001234 0d6d" ACK("00000007"));
     assert_int_equal(counters().established, 1);
     assert_int_equal(stage->connects, 1);

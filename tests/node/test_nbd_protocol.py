@@ -156,9 +156,10 @@ def what_is_longer_than_a_buffer_goes_in_parts_and_comes_back():
 
 @case
 def how_long_a_request_may_be_is_told_and_kept():
-    """A read that is answered in one piece has to be had in one."""
+    """A read that is answered in one chunk has to be had in one."""
+    most = 64 << 20
     with Node('ram:80M') as node:
-        for structured, most in ((True, 64 << 20), (False, 32 << 20)):
+        for structured in (True, False):
             with Client(node) as client:
                 if structured:
                     client.option(STRUCTURE)
@@ -174,6 +175,24 @@ def how_long_a_request_may_be_is_told_and_kept():
                     assert client.chunk()[2][:4] == struct.pack('>I', EOVERFLOW)
                 else:
                     assert client.answer() == (EINVAL, b'')
+
+
+@case
+def a_long_read_has_one_simple_reply_amid_others():
+    with Node('--pool=64M', 'ram:80M') as node, Client(node).go() as client:
+        data = blocks(64, 3)
+        client.request(WRITE, 0, 64 << 20, data=data)
+        assert client.answer() == (0, b'')
+        for cookie in range(3):
+            client.request(READ, 1 << 20, 512, cookie=3 * cookie)
+            client.request(READ, 512, (64 << 20) - 512, cookie=3 * cookie + 1)
+            client.request(READ, 1 << 20, 512, cookie=3 * cookie + 2)
+        for cookie in range(9):
+            if cookie % 3 == 1:
+                assert client.answer((64 << 20) - 512, cookie) == (0, data[512:])
+            else:
+                assert client.answer(512, cookie) == (0, data[1 << 20:][:512])
+        until(lambda: node.status()['pool_taken'] == 0)
 
 
 @case

@@ -190,7 +190,7 @@ static void requests_that_cannot_be_are_refused_at_the_door(void **state)
         {0, NBD_CMD_WRITE_ZEROES, 0, NBD_EINVAL},
         {0, NBD_CMD_WRITE, 0, NBD_EINVAL},
         {0, NBD_CMD_BLOCK_STATUS, 512, NBD_EINVAL}, // no context was chosen
-        {0, NBD_CMD_READ, 32 * MIB + 1, NBD_EINVAL},
+        {0, NBD_CMD_READ, 64 * MIB + 1, NBD_EINVAL},
         {0, NBD_CMD_CACHE, STAGE_LEN + 1, NBD_EINVAL},
     };
     unsigned count = sizeof table / sizeof table[0];
@@ -462,6 +462,53 @@ static void long_reads_are_asked_for_in_parts(void **state)
     expect_asked(stage, "trim 0+67109376\n");
 }
 
+// A simple reply is one run of octets, so nothing else is asked for or answered amid its parts.
+static void long_read_with_a_simple_reply_has_the_connection_alone(void **state)
+{
+    static uint8_t octets[33 * MIB];
+    establish(false, false);
+    fill(stage->volume, 34 * MIB);
+    stage->holds = true;
+    ask(0, NBD_CMD_TRIM, 0, 512);
+    ask(0, NBD_CMD_READ, 512, sizeof octets);
+    ask(0, NBD_CMD_FLUSH, 0, 0);
+    expect_asked(stage, "trim 0+512\n");
+    stage_tell(stage, STAGE_RELEASE);
+    hear_ok();
+    expect_asked(stage, "read 512+33554432\n");
+    stage_tell(stage, STAGE_RELEASE);
+    hear_ok();
+    hear_octets(stage, octets, 32 * MIB);
+    expect_asked(stage, "read 33554944+1048576\n");
+    stage_tell(stage, STAGE_RELEASE);
+    hear_octets(stage, octets + 32 * MIB, MIB);
+    assert_memory_equal(octets, stage->volume + 512, sizeof octets);
+    expect_asked(stage, "flush 0+0\n");
+    stage_tell(stage, STAGE_RELEASE);
+    hear_ok();
+}
+
+// It is too late for an error then: the connection ends. Beyond the end it never gets so far.
+static void simple_reply_that_cannot_go_on_ends_the_connection(void **state)
+{
+    static uint8_t octets[32 * MIB];
+    establish(false, false);
+    ask(0, NBD_CMD_READ, STAGE_LEN - 33 * MIB + 512, 33 * MIB);
+    hear_error(NBD_EINVAL);
+    expect_asked(stage, "");
+    stage->holds = true;
+    ask(0, NBD_CMD_READ, 0, 33 * MIB);
+    expect_asked(stage, "read 0+33554432\n");
+    stage_tell(stage, STAGE_RELEASE);
+    hear_ok();
+    hear_octets(stage, octets, sizeof octets);
+    expect_asked(stage, "read 33554432+1048576\n");
+    stage->completion = NODE_MEDIA;
+    stage_tell(stage, STAGE_RELEASE);
+    hear_the_end(stage);
+    assert_int_equal(counters().errors, 2);
+}
+
 static void long_writes_are_taken_in_parts(void **state)
 {
     uint8_t *octets = malloc(33 * MIB);
@@ -650,6 +697,8 @@ int main(void)
         TEST(context_that_was_chosen_goes_with_the_next_choice),
         TEST(client_that_is_slow_to_read_has_all_octets),
         TEST(long_reads_are_asked_for_in_parts),
+        TEST(long_read_with_a_simple_reply_has_the_connection_alone),
+        TEST(simple_reply_that_cannot_go_on_ends_the_connection),
         TEST(long_writes_are_taken_in_parts),
         TEST(requests_are_answered_as_they_end),
         TEST(what_follows_a_write_waits_until_it_has_a_buffer),
