@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "net/addr.h"
 #include "tcp/isn.h"
+#include "tcp/state.h"
 #include "wire/ip.h"
 #include "wire/tcp.h"
 
@@ -139,7 +140,9 @@ int net_connection_create(struct net_host *host, struct net_connection *c,
 
 void net_connection_destroy(struct net_host *host, struct net_connection *c)
 {
-    net_flows_remove(&host->flows, &c->entry);
+    if (!list_is_empty(&c->entry.link)) { // the next connection is not there in its place
+        net_flows_remove(&host->flows, &c->entry);
+    }
     list_remove(&c->due_link);
     list_remove(&c->blocked_link);
     deadline_disarm(&host->connection_deadlines, &c->deadline);
@@ -201,12 +204,25 @@ static void reset(struct net_host *host, const struct net_flow *flow, void *via,
     }
 }
 
+// The peer has completed the handshake of the next connection of these ports: the last one, in
+// TIME-WAIT until now, is out of the way, and net_output tells that it is over.
+static void supersede(struct net_host *host, const struct net_flow *flow, instant_ns now)
+{
+    struct net_connection *last = net_find(host, flow);
+    if (last != NULL) {
+        net_flows_remove(&host->flows, &last->entry);
+        tcp_supersede(last->tcb, now);
+        net_touch(host, last);
+    }
+}
+
 static void open_incoming(struct net_host *host, struct net_listener *l,
                           const struct net_flow *flow, void *via,
                           const struct tcp_handshake *handshake, const struct tcp_segment *segment,
                           instant_ns now)
 {
     const struct net_port *port = &host->config.port;
+    supersede(host, flow, now);
     struct net_connection *c = port->on_incoming(port->ctx, l, flow, via, &l->connection);
     if (c == NULL) {
         host->counters.refused++;
@@ -218,9 +234,10 @@ static void open_incoming(struct net_host *host, struct net_listener *l,
     net_touch(host, c);
 }
 
+// `last`: the connection of the same flow that is in TIME-WAIT, or NULL.
 static void listener_on_segment(struct net_host *host, struct net_listener *l,
-                                const struct net_flow *flow, void *via,
-                                const struct tcp_segment *segment, instant_ns now)
+                                const struct net_connection *last, const struct net_flow *flow,
+                                void *via, const struct tcp_segment *segment, instant_ns now)
 {
     const struct net_port *port = &host->config.port;
     struct tcp_tuple tuple = net_flow_tuple(flow);
@@ -229,7 +246,11 @@ static void listener_on_segment(struct net_host *host, struct net_listener *l,
         host->counters.backlog_full++; // the peer sends it again
         return;
     }
-    tcp_listener_on_segment(l->tcp, &tuple, segment, now, &answer);
+    if (last != NULL) {
+        tcp_listener_reopen(l->tcp, &tuple, segment, tcp_unused_number(last->tcb), now, &answer);
+    } else {
+        tcp_listener_on_segment(l->tcp, &tuple, segment, now, &answer);
+    }
     if (answer.has_reply) {
         port->reply(port->ctx, flow, via, &answer.reply);
     }
@@ -237,6 +258,17 @@ static void listener_on_segment(struct net_host *host, struct net_listener *l,
         open_incoming(host, l, flow, via, &answer.handshake, segment, now);
     }
     deadline_arm(&host->listener_deadlines, &l->deadline, tcp_listener_next_deadline(l->tcp));
+}
+
+// Whether a segment to a connection in TIME-WAIT is of the next one, and for the listener. The last
+// goes on until that handshake is complete: should its SYN have been an old one after all, nothing
+// has changed (RFC 9293 section 3.6.1, MAY-2).
+static bool is_of_next(const struct net_listener *l, const struct net_connection *c,
+                       const struct net_flow *flow, const struct tcp_segment *segment)
+{
+    struct tcp_tuple tuple = net_flow_tuple(flow);
+    return l != NULL &&
+           (tcp_begins_anew(c->tcb, segment) || tcp_listener_expects(l->tcp, &tuple, segment));
 }
 
 void net_on_segment(struct net_host *host, const struct net_flow *from, void *via,
@@ -254,14 +286,15 @@ void net_on_segment(struct net_host *host, const struct net_flow *from, void *vi
     flow.local_port = segment.header.dst_port;
     flow.remote_port = segment.header.src_port;
     struct net_connection *c = net_find(host, &flow);
-    if (c != NULL) {
+    bool may_be_next = c == NULL || tcp_get_state(c->tcb) == TCP_STATE_TIME_WAIT;
+    struct net_listener *l = may_be_next ? listener_find(host, &flow) : NULL;
+    if (c != NULL && !is_of_next(l, c, &flow, &segment)) {
         tcp_on_segment(c->tcb, &segment, now);
         net_touch(host, c);
         return;
     }
-    struct net_listener *l = listener_find(host, &flow);
     if (l != NULL) {
-        listener_on_segment(host, l, &flow, via, &segment, now);
+        listener_on_segment(host, l, c, &flow, via, &segment, now);
         return;
     }
     host->counters.of_nobody++;

@@ -364,6 +364,29 @@ void tcp_listener_on_segment(struct tcp_listener *l, const struct tcp_tuple *tup
     }
 }
 
+void tcp_listener_reopen(struct tcp_listener *l, const struct tcp_tuple *tuple,
+                         const struct tcp_segment *segment, uint32_t unused, instant_ns now,
+                         struct tcp_listen_answer *ret)
+{
+    tcp_listener_on_segment(l, tuple, segment, now, ret);
+    struct half_open *h = find(l, tuple, hash_of(l, tuple));
+    if (h != NULL && serial_before(h->iss, unused)) {
+        h->iss = ret->reply.seq = unused;
+    }
+}
+
+bool tcp_listener_expects(const struct tcp_listener *l, const struct tcp_tuple *tuple,
+                          const struct tcp_segment *segment)
+{
+    const struct half_open *h = find(l, tuple, hash_of(l, tuple));
+    const struct tcp_header *s = &segment->header;
+    if (h == NULL || (s->flags & TCP_SYN) != 0) {
+        return h != NULL && (s->flags & TCP_ACK) == 0 && s->seq == h->syn.seq;
+    }
+    bool is_its_end = (s->flags & TCP_RST) != 0 || s->ack == h->iss + 1;
+    return s->seq == h->syn.seq + 1 && is_its_end;
+}
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 // The entry whose deadline is the earliest: the first of one of the lists.

@@ -97,6 +97,15 @@ void tcp_listener_on_segment(struct tcp_listener *listener, const struct tcp_tup
                              const struct tcp_segment *segment, instant_ns now,
                              struct tcp_listen_answer *ret);
 
+// The same for the first SYN of a connection behind one that is in TIME-WAIT and has not used the
+// number `unused`: ours begin there or beyond (RFC 9293 section 3.6.1).
+void tcp_listener_reopen(struct tcp_listener *listener, const struct tcp_tuple *tuple,
+                         const struct tcp_segment *segment, uint32_t unused, instant_ns now,
+                         struct tcp_listen_answer *ret);
+// Whether a segment is of a handshake under way by its numbers: the SYN again, or what ends it.
+bool tcp_listener_expects(const struct tcp_listener *listener, const struct tcp_tuple *tuple,
+                          const struct tcp_segment *segment);
+
 // INSTANT_NEVER when nothing is half open.
 instant_ns tcp_listener_next_deadline(const struct tcp_listener *listener);
 // One SYN,ACK that is to be sent again, and to whom; false: no more at this time.

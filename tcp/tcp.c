@@ -6,6 +6,7 @@
 
 #include "base/carve.h"
 #include "base/check.h"
+#include "base/serial.h"
 #include "tcp/agree.h"
 #include "tcp/internal.h"
 #include "tcp/listen.h"
@@ -205,6 +206,35 @@ void tcp_abort(struct tcb *tcb)
         tcb->due |= TCP_DUE_RESET;
     }
     tcp_end(tcb, TCP_ON_ABORT, -ECONNABORTED);
+}
+
+/* ---- the next connection (RFC 6191) ---------------------------------------------------------- */
+
+bool tcp_begins_anew(const struct tcb *tcb, const struct tcp_segment *segment)
+{
+    const struct tcp_header *h = &segment->header;
+    const struct tcp_options *o = &h->options;
+    bool is_syn = (h->flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN;
+    bool is_beyond = tcp_seq_near(tcb->rcv.nxt, h->seq) >= tcb->rcv.nxt;
+    if (tcb->state != TCP_STATE_TIME_WAIT || !is_syn) {
+        return false;
+    }
+    if (!o->has_timestamps || (tcb->config.wishes & TCP_WISH_TIMESTAMPS) == 0) {
+        return is_beyond;
+    }
+    return !tcb->agreed.timestamps || serial_before(tcb->ts.recent, o->ts_value) ||
+           (o->ts_value == tcb->ts.recent && is_beyond);
+}
+
+uint32_t tcp_unused_number(const struct tcb *tcb)
+{
+    return tcp_seq_wire(tcb->snd.nxt);
+}
+
+void tcp_supersede(struct tcb *tcb, instant_ns now)
+{
+    CHECK(tcb->state == TCP_STATE_TIME_WAIT);
+    tcp_enter(tcb, TCP_ON_2MSL, now);
 }
 
 /* ---- what is owed ---------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 //   tcp_send, tcp_send_room, tcp_acked_position
 //   tcp_resume, tcp_set_window              receiving, with base/port_place.h
 //   tcp_close, tcp_abort
+//   tcp_begins_anew, tcp_unused_number, tcp_supersede   another connection behind TIME-WAIT
 //   tcp_emss, tcp_get_info, tcp_check
 //
 // After every call but the last row's, tcp_output is due if tcp_wants_output says so.
@@ -235,6 +236,15 @@ enum tcp_refusal tcp_on_segment(struct tcb *tcb, const struct tcp_segment *segme
 bool tcp_wants_output(const struct tcb *tcb, instant_ns now);
 // True: all that is due has left. False: the port took less than all.
 bool tcp_output(struct tcb *tcb, const struct tcp_port *port, instant_ns now);
+
+// Whether this SYN, which arrives in TIME-WAIT, begins the peer's next connection of the same ports
+// (RFC 6191 section 2). If not it is an old one, and for tcp_on_segment.
+bool tcp_begins_anew(const struct tcb *tcb, const struct tcp_segment *segment);
+// The first sequence number that was not used: the next connection begins there or beyond
+// (RFC 9293 section 3.6.1).
+uint32_t tcp_unused_number(const struct tcb *tcb);
+// The next connection is there, and TIME-WAIT is over.
+void tcp_supersede(struct tcb *tcb, instant_ns now);
 
 // INSTANT_NEVER when no time is running.
 instant_ns tcp_next_deadline(const struct tcb *tcb);

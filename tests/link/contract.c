@@ -541,6 +541,34 @@ void port_with_nothing_but_ended_connections_is_free(void **state)
     assert_int_equal(the_link->ops->listen(next, 1), 0);
 }
 
+// Who closed last may begin anew from the same port, though the last connection is in TIME-WAIT at
+// the other end (RFC 9293 section 3.6.1).
+void both_ports_make_another_connection_at_once(void **state)
+{
+    (void)state;
+    char got[4];
+    struct sockaddr_storage from, to;
+    open_pair(AF_INET);
+    the_link->ops->local_addr(l.active, &from);
+    the_link->ops->local_addr(l.listener, &to);
+    the_link->ops->close(l.passive, false);
+    assert_int_equal(recv_some(l.active, got, sizeof got), 0);
+    the_link->ops->close(l.active, false);
+    for (int turn = 0; the_link->ops->bind(the_link, addr_of(&from), 0, NULL, &l.active) != 0;
+         turn++) {
+        assert_true(turn < 100);
+        assert_quiet(the_link); // its FIN is acknowledged
+    }
+    assert_int_equal(the_link->ops->connect(l.active, addr_of(&to)), -EINPROGRESS);
+    assert_true(ready_of(the_link, l.listener) & LINK_READY_IN);
+    assert_int_equal(the_link->ops->accept(l.listener, &l.passive), 0);
+    assert_true(ready_of(the_link, l.active) & LINK_READY_OUT);
+    assert_int_equal(the_link->ops->connect_result(l.active), 0);
+    assert_int_equal(send_text(l.active, "anew"), 4);
+    assert_int_equal(recv_some(l.passive, got, sizeof got), 4);
+    assert_memory_equal(got, "anew", 4);
+}
+
 static int connect_v4_to_v6_wildcard(unsigned flags)
 {
     struct sockaddr_storage any = {.ss_family = AF_INET6}, addr = loopback(AF_INET);

@@ -44,6 +44,7 @@ extern void (*contract_begin_pair)(void);
     X(nobody_waits_to_be_accepted_any_more)                        \
     X(bound_port_is_not_shared)                                    \
     X(port_with_nothing_but_ended_connections_is_free)             \
+    X(both_ports_make_another_connection_at_once)                  \
     X(ipv6_wildcard_takes_ipv4_unless_told_not_to)
 
 #define X(name) void name(void **state);

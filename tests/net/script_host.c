@@ -134,6 +134,9 @@ static struct net_connection *on_incoming(void *ctx, struct net_listener *listen
     struct script_host *h = ctx;
     struct script_connection *c = script_host_find(h, flow);
     (void)via;
+    if (c != NULL && c->exists) { // the one before, in TIME-WAIT until now
+        script_host_end(h, c);
+    }
     if (!h->takes_incoming || c == NULL || h->waiting_count == SCRIPT_WAITING_MAX ||
         !connection_make(h, c, config)) {
         return NULL;
