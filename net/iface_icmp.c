@@ -65,6 +65,9 @@ static int error_of(const struct icmp_header *h, bool is_ipv6)
     };
     size_t count =
         is_ipv6 ? sizeof of_ipv6 / sizeof of_ipv6[0] : sizeof of_ipv4 / sizeof of_ipv4[0];
+    if (is_ipv6 && h->type == ICMPV6_PARAMETER_PROBLEM) { // IPv4 has protocol unreachable
+        return h->code == ICMPV6_UNKNOWN_NEXT_HEADER ? -EPROTO : 0;
+    }
     if (h->type != (is_ipv6 ? ICMPV6_UNREACHABLE : ICMP_UNREACHABLE) || h->code >= count) {
         return 0;
     }

@@ -42,6 +42,7 @@ enum icmp_type {
     ICMPV6_UNREACHABLE = 1,
     ICMPV6_TOO_BIG = 2,
     ICMPV6_TIME_EXCEEDED = 3,
+    ICMPV6_PARAMETER_PROBLEM = 4,
     ICMPV6_ECHO_REQUEST = 128,
     ICMPV6_ECHO_REPLY = 129,
     ICMPV6_NEIGHBOUR_SOLICITATION = 135,
@@ -72,6 +73,8 @@ enum icmp_unreachable_code {
     ICMPV6_SOURCE_PROHIBITED = 5,
     ICMPV6_ROUTE_REJECTED = 6,
 };
+
+enum { ICMPV6_UNKNOWN_NEXT_HEADER = 1 }; // code of a parameter problem (RFC 4443 section 3.4)
 
 struct icmp_header {
     uint8_t type;
