@@ -66,6 +66,17 @@ void net_flows_remove(struct net_flows *t, struct net_flow_entry *entry)
     t->count--;
 }
 
+void net_flows_each(const struct net_flows *t, void (*each)(void *ctx, struct net_flow_entry *e),
+                    void *ctx)
+{
+    for (uint32_t i = 0; i < t->bucket_count; i++) {
+        const struct list_link *head = &t->buckets[i];
+        for (struct list_link *l = head->next; l != head; l = l->next) {
+            each(ctx, LIST_ENTRY(l, struct net_flow_entry, link));
+        }
+    }
+}
+
 struct net_flow_entry *net_flows_find(const struct net_flows *t, const struct net_flow *flow)
 {
     const struct list_link *bucket = bucket_of(t, flow);

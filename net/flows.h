@@ -30,4 +30,6 @@ int net_flows_resize(struct net_flows *t, uint32_t count);
 // The flow must not be in the table yet.
 void net_flows_add(struct net_flows *t, struct net_flow_entry *entry);
 void net_flows_remove(struct net_flows *t, struct net_flow_entry *entry);
+void net_flows_each(const struct net_flows *t, void (*each)(void *ctx, struct net_flow_entry *e),
+                    void *ctx);
 struct net_flow_entry *net_flows_find(const struct net_flows *t, const struct net_flow *flow);

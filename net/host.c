@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "net/addr.h"
+#include "net/path.h"
 #include "tcp/isn.h"
 #include "tcp/state.h"
 #include "wire/ip.h"
@@ -17,6 +18,7 @@ enum { MSS_UNSAID_IPV4 = 536, MSS_UNSAID_IPV6 = 1220 };
 struct net_host {
     struct net_config config;
     struct net_flows flows, listeners;
+    struct net_paths paths;
     struct deadlines listener_deadlines, connection_deadlines;
     struct list_link due;       // connections that net_output looks at
     struct list_link blocked;   // connections that the port has no room for
@@ -128,6 +130,7 @@ int net_connection_create(struct net_host *host, struct net_connection *c,
     }
     tcp.local_port = flow->local_port;
     tcp.remote_port = flow->remote_port;
+    tcp.path_mss = net_paths_mss(&host->paths, &flow->remote);
     tcp.mss_unsaid = net_addr_is_ipv4(&flow->remote) ? MSS_UNSAID_IPV4 : MSS_UNSAID_IPV6;
     c->tcb = tcp_create(&tcp);
     if (c->tcb == NULL) {
@@ -301,6 +304,23 @@ void net_on_segment(struct net_host *host, const struct net_flow *from, void *vi
     reset(host, &flow, via, &segment, now);
 }
 
+struct narrowing {
+    struct net_host *host;
+    const struct net_addr *remote;
+    uint16_t mss;
+};
+
+// RFC 8201 section 5.2: all connections of a path that has become narrower are told.
+static void narrow(void *ctx, struct net_flow_entry *entry)
+{
+    const struct narrowing *n = ctx;
+    struct net_connection *c = LIST_ENTRY(&entry->link, struct net_connection, entry.link);
+    if (net_addr_equal(&entry->flow.remote, n->remote)) {
+        tcp_take_path_mss(c->tcb, n->mss);
+        net_touch(n->host, c);
+    }
+}
+
 void net_on_path_mss(struct net_host *host, const struct net_flow *flow, uint32_t quoted_seq,
                      uint16_t mss, instant_ns now)
 {
@@ -309,8 +329,12 @@ void net_on_path_mss(struct net_host *host, const struct net_flow *flow, uint32_
         host->counters.icmp_of_nobody++;
         return;
     }
-    tcp_on_path_mss(c->tcb, quoted_seq, mss, now);
-    net_touch(host, c);
+    if (tcp_on_path_mss(c->tcb, quoted_seq, mss)) {
+        struct narrowing narrowing = {host, &flow->remote, mss};
+        net_touch(host, c);
+        net_paths_note(&host->paths, &flow->remote, mss, now);
+        net_flows_each(&host->flows, narrow, &narrowing);
+    }
 }
 
 struct net_connection *net_on_unreachable(struct net_host *host, const struct net_flow *flow,
@@ -371,8 +395,9 @@ instant_ns net_next_deadline(const struct net_host *host)
     if (!list_is_empty(&host->due)) {
         return 0;
     }
-    return instant_min(deadlines_next(&host->listener_deadlines),
-                       deadlines_next(&host->connection_deadlines));
+    return instant_min(net_paths_next_deadline(&host->paths),
+                       instant_min(deadlines_next(&host->listener_deadlines),
+                                   deadlines_next(&host->connection_deadlines)));
 }
 
 static void listener_on_deadline(struct net_host *host, struct net_listener *l, instant_ns now)
@@ -389,6 +414,7 @@ static void listener_on_deadline(struct net_host *host, struct net_listener *l, 
 void net_on_deadline(struct net_host *host, instant_ns now)
 {
     struct deadline *d;
+    net_paths_on_deadline(&host->paths, now);
     while ((d = deadlines_take_due(&host->listener_deadlines, now)) != NULL) {
         listener_on_deadline(host, DEADLINE_ENTRY(d, struct net_listener, deadline), now);
     }

@@ -22,11 +22,23 @@ struct tcp_options tcp_syn_options(const struct tcp_config *config, const struct
     };
 }
 
+static uint16_t smaller(uint16_t a, uint16_t b)
+{
+    return a < b ? a : b;
+}
+
+// What is said, or `unsaid`, and never less than what is worth a segment.
+static uint16_t mss_of(uint16_t said, uint16_t unsaid)
+{
+    uint16_t mss = said == 0 ? unsaid : said;
+    return mss < TCP_MSS_MIN ? TCP_MSS_MIN : mss;
+}
+
 struct tcp_agreed tcp_agree(const struct tcp_config *config, const struct tcp_options *peer)
 {
     struct tcp_options ours = tcp_syn_options(config, peer);
-    uint16_t mss = peer->mss == 0 ? config->mss_unsaid : peer->mss;
-    mss = mss < TCP_MSS_MIN ? TCP_MSS_MIN : mss;
+    uint16_t theirs = mss_of(peer->mss, config->mss_unsaid);
+    uint16_t path = mss_of(config->path_mss, config->mss);
     return (struct tcp_agreed){
         .sack = ours.sack_permitted,
         .timestamps = ours.has_timestamps,
@@ -35,6 +47,6 @@ struct tcp_agreed tcp_agree(const struct tcp_config *config, const struct tcp_op
                      : peer->scale > TCP_SCALE_MAX ? TCP_SCALE_MAX
                                                    : peer->scale,
         .rcv_scale = ours.has_scale ? ours.scale : 0,
-        .mss = mss < config->mss ? mss : config->mss,
+        .mss = smaller(theirs, smaller(path, config->mss)),
     };
 }

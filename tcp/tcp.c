@@ -365,12 +365,23 @@ static bool is_outstanding(const struct tcb *tcb, uint32_t quoted_seq)
     return false;
 }
 
-void tcp_on_path_mss(struct tcb *tcb, uint32_t quoted_seq, uint16_t mss, instant_ns now)
+bool tcp_on_path_mss(struct tcb *tcb, uint32_t quoted_seq, uint16_t mss)
+{
+    bool is_believed = tcp_is_synchronized(tcb) && is_outstanding(tcb, quoted_seq);
+    if (is_believed) {
+        tcp_take_path_mss(tcb, mss);
+    }
+    return is_believed;
+}
+
+void tcp_take_path_mss(struct tcb *tcb, uint16_t mss)
 {
     struct tcp_scoreboard *sb = &tcb->scoreboard;
-    (void)now;
     mss = mss < TCP_MSS_MIN ? TCP_MSS_MIN : mss;
-    if (!is_outstanding(tcb, quoted_seq) || !tcp_is_synchronized(tcb) || mss >= tcb->agreed.mss) {
+    if (!tcp_is_synchronized(tcb)) { // the two SYNs have not agreed yet
+        tcb->config.path_mss = mss;
+    }
+    if (!tcp_is_synchronized(tcb) || mss >= tcb->agreed.mss) {
         return;
     }
     tcp_set_mss(tcb, mss);

@@ -70,6 +70,8 @@ struct tcp_config {
     uint16_t remote_port;
     uint16_t mss; // octets behind a TCP header without options that fit the path and ourselves:
                   // what our MSS option says (RFC 6691), at least TCP_MSS_MIN
+    uint16_t path_mss;   // what the path is known to take, likewise: no larger segment is sent;
+                         // 0: all that `mss` says. The peer does not hear of it (RFC 6691)
     uint16_t mss_unsaid; // what a peer takes whose SYN does not say: 536, over IPv6 1220
     unsigned wishes;     // enum tcp_option_wishes
     enum tcp_ecn_wish ecn;
@@ -292,8 +294,10 @@ void tcp_close(struct tcb *tcb, instant_ns now);
 void tcp_abort(struct tcb *tcb);
 
 // The path takes no more than `mss` octets, says an ICMP message about the segment with this
-// sequence number; believed if that is outstanding (RFC 1191, RFC 5927).
-void tcp_on_path_mss(struct tcb *tcb, uint32_t quoted_seq, uint16_t mss, instant_ns now);
+// sequence number; believed if that is outstanding (RFC 1191, RFC 5927). Returns whether it is.
+bool tcp_on_path_mss(struct tcb *tcb, uint32_t quoted_seq, uint16_t mss);
+// The same, from who knows: what is larger is sent again in smaller segments.
+void tcp_take_path_mss(struct tcb *tcb, uint16_t mss);
 // It named an error, a negative errno. Likewise; true if it was believed, which ends a connection
 // that is being opened, and no other.
 bool tcp_on_unreachable(struct tcb *tcb, uint32_t quoted_seq, int error);
@@ -302,7 +306,7 @@ bool tcp_on_unreachable(struct tcb *tcb, uint32_t quoted_seq, int error);
 void tcp_doubt(struct tcb *tcb, instant_ns now);
 
 // Octets of payload in a full segment, options off (RFC 5044: EMSS; RFC 9293 section 3.7.1). Known
-// from ESTABLISHED on; it shrinks only by tcp_on_path_mss.
+// from ESTABLISHED on; it shrinks only by tcp_take_path_mss.
 uint32_t tcp_emss(const struct tcb *tcb);
 
 struct tcp_info {

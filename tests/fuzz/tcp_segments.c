@@ -141,7 +141,7 @@ static void user_call(struct tcb *tcb, struct input *in, instant_ns now)
         tcp_set_window(tcb, (uint32_t)iov.iov_len);
         break;
     case 3:
-        tcp_on_path_mss(tcb, ISS + draw16(in), (uint16_t)draw16(in), now);
+        tcp_on_path_mss(tcb, ISS + draw16(in), (uint16_t)draw16(in));
         break;
     default:
         tcp_send(tcb, &iov, 1, draw(in) & 3);

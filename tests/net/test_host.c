@@ -181,15 +181,20 @@ static void listen_at(struct net_addr local, unsigned backlog)
     listen_with_window(local, backlog, tcp_config_default.window_len);
 }
 
-static struct net_connection *connect_from(uint16_t port)
+static struct net_connection *connect_to(struct net_addr remote, uint16_t port)
 {
     struct net_flow flow = {
-        .local = addr_of(0), .remote = addr_of(1), .local_port = port, .remote_port = PORT};
+        .local = addr_of(0), .remote = remote, .local_port = port, .remote_port = PORT};
     struct net_connection *c = make_connection(&end[0], &flow, &tcp_config_default);
     tcp_connect(c->tcb, net_iss(end[0].host, c, now), now);
     net_touch(end[0].host, c);
     net_output(end[0].host, now);
     return c;
+}
+
+static struct net_connection *connect_from(uint16_t port)
+{
+    return connect_to(addr_of(1), port);
 }
 
 // Gives the other end all that `from` has sent.
@@ -551,6 +556,25 @@ static void network_is_believed_about_segments_outstanding_only(void **state)
     assert_int_equal(tcp_status(c->tcb), -EHOSTUNREACH);
 }
 
+static void narrower_path_is_that_of_one_address(void **state)
+{
+    (void)state;
+    static const uint8_t any[IPV4_ADDR_LEN];
+    struct iovec iov = {(void *)"x", 1};
+    listen_at(net_addr_from_ipv4(any), 4);
+    struct net_connection *c = connect_to(addr_of(1), 40000);
+    struct net_connection *other = connect_to(addr_of(2), 40001);
+    talk();
+    uint32_t emss = tcp_emss(other->tcb);
+    tcp_send(c->tcb, &iov, 1, 0);
+    net_touch(end[0].host, c);
+    net_output(end[0].host, now);
+    net_on_path_mss(end[0].host, &c->entry.flow, last_sent(&end[0]).seq, 500, now);
+    assert_int_equal(tcp_emss(c->tcb), 500 - TCP_TIMESTAMPS_LEN);
+    assert_int_equal(tcp_emss(other->tcb), emss);
+    talk();
+}
+
 static void messages_about_no_connection_are_counted(void **state)
 {
     (void)state;
@@ -582,6 +606,7 @@ int main(void)
         ON(resets_are_limited_in_a_second),
         ON(broken_headers_are_counted_and_not_answered),
         ON(network_is_believed_about_segments_outstanding_only),
+        ON(narrower_path_is_that_of_one_address),
         ON(messages_about_no_connection_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -335,9 +335,9 @@ static void smaller_path_cuts_what_is_outstanding_anew(void **state)
     user_send(&s, 2000, 0);
     s.out_read = s.out_count;
     uint32_t cwnd = s.tcb->cc.cwnd;
-    tcp_on_path_mss(s.tcb, s.iss + 9000, 500, s.now); // not outstanding: a guess
+    tcp_on_path_mss(s.tcb, s.iss + 9000, 500); // not outstanding: a guess
     assert_int_equal(tcp_emss(s.tcb), 1000);
-    tcp_on_path_mss(s.tcb, s.iss + 1, 500, s.now);
+    tcp_on_path_mss(s.tcb, s.iss + 1, 500);
     assert_int_equal(tcp_emss(s.tcb), 500);
     script_run(&s);
     for (uint32_t i = 0; i < 4; i++) {
