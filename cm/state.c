@@ -35,8 +35,10 @@ static const uint8_t after_event[EVENT_COUNT][CM_STATE_COUNT] = {
     [RDMA_CM_EVENT_ESTABLISHED] =
         {[CM_CONNECTING] = CM_ESTABLISHED, [CM_ACCEPTING] = CM_ESTABLISHED},
     // On RoCE also by the peer that has been accepted, or is silent then.
-    [RDMA_CM_EVENT_REJECTED] =
-        {[CM_CONNECTING] = CM_CLOSED, [CM_REPLIED] = CM_CLOSED, [CM_ACCEPTING] = CM_CLOSED},
+    [RDMA_CM_EVENT_REJECTED] = {[CM_CONNECTING] = CM_CLOSED,
+                                [CM_REPLIED] = CM_CLOSED,
+                                [CM_ACCEPTING] = CM_CLOSED,
+                                [CM_ESTABLISHED] = CM_CLOSED},
     [RDMA_CM_EVENT_UNREACHABLE] = {[CM_CONNECTING] = CM_CLOSED, [CM_ACCEPTING] = CM_CLOSED},
     [RDMA_CM_EVENT_CONNECT_ERROR] = {[CM_CONNECTING] = CM_CLOSED,
                                      [CM_REPLIED] = CM_CLOSED,

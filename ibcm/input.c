@@ -114,6 +114,14 @@ static bool is_borne(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
     return ibcm_step(ibcm, conn, IBCM_IN_UNSERVED, NULL, now);
 }
 
+// A REJ of the REQ behind the REP was said to a copy of the REQ, by whoever found it first. Linux
+// looks for an id then that has heard of nobody yet (cm_acquire_rejected_id of its cm.c).
+static bool is_of_a_copy(const struct ibcm_conn *conn, const struct ibcm_rej *rej)
+{
+    return rej->subject == IBCM_SUBJECT_REQ && rej->reason != IBCM_REASON_TIMEOUT &&
+           conn->remote_id != 0;
+}
+
 static void on_rej(struct ibcm *ibcm, const struct ibcm_letter *in)
 {
     const struct ibcm_rej *rej = &in->m->rej;
@@ -121,6 +129,10 @@ static void on_rej(struct ibcm *ibcm, const struct ibcm_letter *in)
     struct ibcm_conn *conn = conn_rejected(ibcm, in, &refusal);
     if (conn == NULL) {
         ibcm_refuse(ibcm, refusal);
+        return;
+    }
+    if (is_of_a_copy(conn, rej)) {
+        ibcm_refuse(ibcm, IBCM_REFUSAL_UNEXPECTED);
         return;
     }
     if (rej->reason == IBCM_REASON_INVALID_SERVICE_ID && is_borne(ibcm, conn, in->now)) {

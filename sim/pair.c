@@ -361,6 +361,14 @@ static const struct {
     [SIM_FATE_UNROUTABLE] = {RNIC_EP_UNREACHABLE, -ENETUNREACH},
 };
 
+// On packets a queue pair is left to its program, and goes nowhere by itself.
+static void end_queue_pair(struct sim_side *side)
+{
+    if (side->ep.stream == NULL && side->qp != NULL) {
+        rnic_qp_modify(side->qp, QP_ERR);
+    }
+}
+
 static void on_failed(struct sim_side *side, const struct rnic_ep_event *event)
 {
     struct sim_pair *pair = side->pair;
@@ -374,15 +382,16 @@ static void on_failed(struct sim_side *side, const struct rnic_ep_event *event)
     if (!pair->is_disturbed && pair->fate == SIM_FATE_REJECTED) {
         check_greeting(side, event, 3);
     }
+    if (event->type == RNIC_EP_REJECTED) {
+        end_queue_pair(side);
+    }
     side->has_ended = true;
 }
 
 static void on_disconnected(struct sim_side *side)
 {
     struct sim_pair *pair = side->pair;
-    if (side->ep.stream == NULL && side->qp != NULL) {
-        rnic_qp_modify(side->qp, QP_ERR); // one of the program's own goes nowhere by itself
-    }
+    end_queue_pair(side);
     if (!side->is_established || side->has_ended) {
         sim_fail(pair->sim, "pair %u.%u: disconnected %s", pair->index, side->index,
                  side->has_ended ? "a second time" : "before it was established");

@@ -191,9 +191,6 @@ static void on_event(struct packet_cm *cm, const struct ibcm_event *e, instant_n
     case IBCM_EVENT_CONNECT_RESPONSE:
         on_response(cm, conn, e, now);
         return;
-    case IBCM_EVENT_REJECTED: // else the program has it, as Linux leaves it
-        packet_conn_end(conn, now);
-        break;
     case IBCM_EVENT_DISCONNECTED:
         conn->is_left = true;
         break;

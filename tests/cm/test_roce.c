@@ -508,6 +508,24 @@ static void test_who_has_moved_the_queue_pair_meanwhile_hears_of_an_error(void *
     loopback_close(&l);
 }
 
+// As librdmacm has it: its rdma_get_cm_event moves the queue pair, nobody before.
+static void test_a_rejection_ends_the_queue_pair_of_who_takes_it(void **state)
+{
+    struct loopback l;
+    loopback_request(&l);
+    assert_int_equal(rdma_reject(l.passive, NULL, 0), 0);
+    struct pollfd told = {.fd = l.active.channel->fd, .events = POLLIN};
+    assert_int_equal(poll(&told, 1, -1), 1);
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(l.active.id->qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_INIT);
+    event_take(l.active.channel, RDMA_CM_EVENT_REJECTED);
+    assert_int_equal(ibv_query_qp(l.active.id->qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(attr.qp_state, IBV_QPS_ERR);
+    loopback_close(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -531,6 +549,7 @@ int main(void)
         cmocka_unit_test(test_who_asks_for_no_address_asks_this_host),
         cmocka_unit_test(test_both_ends_hear_that_their_numbers_may_be_used_again),
         cmocka_unit_test(test_who_has_moved_the_queue_pair_meanwhile_hears_of_an_error),
+        cmocka_unit_test(test_a_rejection_ends_the_queue_pair_of_who_takes_it),
     };
     setenv("WEFT_WIRE", "roce", 1);
     roce_port_of_own();

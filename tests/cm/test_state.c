@@ -56,7 +56,8 @@ static const char *const event_rows[EVENT_COUNT] = {
     [RDMA_CM_EVENT_CONNECT_REQUEST] = "listening>listening",
     [RDMA_CM_EVENT_CONNECT_RESPONSE] = "connecting>replied",
     [RDMA_CM_EVENT_ESTABLISHED] = "connecting>established accepting>established",
-    [RDMA_CM_EVENT_REJECTED] = "connecting>closed replied>closed accepting>closed",
+    [RDMA_CM_EVENT_REJECTED] =
+        "connecting>closed replied>closed accepting>closed established>closed",
     [RDMA_CM_EVENT_UNREACHABLE] = "connecting>closed accepting>closed",
     [RDMA_CM_EVENT_CONNECT_ERROR] =
         "connecting>closed replied>closed accepting>closed established>closed",

@@ -197,6 +197,35 @@ def a_dreq_is_answered_and_told(stranger):
         asking.says('DISCONNECT')
 
 
+def an_established_connection_that_is_rejected_hears_so(stranger):
+    """12.6.7, as Linux' cm_rej_handler has it."""
+    with Asking(stranger) as asking:
+        asking.reply()
+        stranger.hear_mad(RTU)
+        asking.say_of(REJ, {8: bytes([2 << 6]), 10: (28).to_bytes(2, 'big')})
+        asking.says('RDMA_CM_EVENT_REJECTED, error 28\n')
+
+
+def a_rejection_of_a_copy_of_the_request_ends_nothing(stranger):
+    """Behind the reply: Linux' cm_acquire_rejected_id."""
+    with Asking(stranger) as asking:
+        asking.reply()
+        stranger.hear_mad(RTU)
+        asking.reject(10)
+        asking.say_of(DREQ, {8: asking.req.data(32, 3)})
+        stranger.hear_mad(DREP)
+        asking.says('DISCONNECT')
+
+
+def a_dreq_before_any_reply_ends_the_request(stranger):
+    """As the rejection would that Linux says there: the reply was lost (docs/roce.md)."""
+    with Asking(stranger) as asking:
+        asking.say_of(DREQ, {8: asking.req.data(32, 3)})
+        drep = stranger.hear_mad(DREP)
+        assert drep.word(0) == asking.their_id and drep.word(4) == OUR_ID
+        asking.says('RDMA_CM_EVENT_REJECTED, error 28\n')
+
+
 def who_ends_is_answered(stranger):
     """rping's client ends when its message is not taken: a DREQ for the reply's queue pair."""
     with Asking(stranger) as asking:
@@ -224,6 +253,9 @@ FUNCTIONS = [
     a_reply_for_another_is_rejected,
     a_reply_whose_icrc_is_wrong_is_dropped,
     a_dreq_is_answered_and_told,
+    an_established_connection_that_is_rejected_hears_so,
+    a_rejection_of_a_copy_of_the_request_ends_nothing,
+    a_dreq_before_any_reply_ends_the_request,
     who_ends_is_answered,
 ]
 
