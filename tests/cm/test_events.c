@@ -10,12 +10,25 @@
 #include <cmocka.h>
 
 #include "tests/cm/loopback.h"
+#include "tests/verbs/roce.h"
 
 // As rdma-core 57 has it.
 static const enum rdma_cm_event_type USER_EVENT =
     (enum rdma_cm_event_type)(RDMA_CM_EVENT_TIMEWAIT_EXIT + 3);
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
                         uint64_t arg);
+
+// What an event says, by the wire. Of a MAD a program hears all that there is room for, as Linux
+// tells it, and a REJ has a reason (volume 1, section 12.6.7.2).
+enum { REASON_INVALID_SERVICE_ID = 8, REASON_CONSUMER = 28 };
+
+static const struct telling {
+    uint8_t request_len, reply_len, rejection_len; // of 6, 6 and 8 that were said
+    uint8_t request_max;
+    int rejected, unserved; // statuses of REJECTED
+} of_streams = {6, 6, 8, 255, -ECONNREFUSED, -ECONNREFUSED},
+  of_packets = {56, 196, 148, 56, REASON_CONSUMER, REASON_INVALID_SERVICE_ID};
+static const struct telling *told = &of_streams;
 
 static void test_a_request_is_a_new_id_of_the_listener(void **state)
 {
@@ -34,7 +47,7 @@ static void test_a_request_is_a_new_id_of_the_listener(void **state)
     assert_ptr_equal(l.passive->context, &l.listener);
     assert_ptr_equal(l.passive->channel, l.listener.channel);
     assert_ptr_equal(l.passive->verbs, l.active.id->verbs);
-    assert_int_equal(event->param.conn.private_data_len, 6);
+    assert_int_equal(event->param.conn.private_data_len, told->request_len);
     assert_string_equal(event->param.conn.private_data, "hello");
     assert_int_equal(event->param.conn.responder_resources, 3);
     assert_int_equal(event->param.conn.initiator_depth, 5);
@@ -64,14 +77,14 @@ static void test_the_answer_carries_private_data_and_zeros_behind_it(void **stat
     struct rdma_conn_param param = {.private_data = "abcde", .private_data_len = 6};
     assert_int_equal(rdma_accept(l.passive, &param), 0);
     struct rdma_cm_event *event = event_expect(l.active.channel, RDMA_CM_EVENT_ESTABLISHED);
-    assert_int_equal(event->param.conn.private_data_len, 6);
+    assert_int_equal(event->param.conn.private_data_len, told->reply_len);
     assert_string_equal(event->param.conn.private_data, "abcde");
     assert_memory_equal((const uint8_t *)event->param.conn.private_data + 6, zeros, sizeof zeros);
     rdma_ack_cm_event(event);
     loopback_close(&l);
 }
 
-static void test_255_octets_of_private_data_arrive(void **state)
+static void test_as_much_private_data_as_there_may_be_arrive(void **state)
 {
     uint8_t data[255];
     struct loopback l = {0};
@@ -80,12 +93,18 @@ static void test_255_octets_of_private_data_arrive(void **state)
     }
     listener_open(&l.listener);
     active_open(&l.active, rdma_get_src_port(l.listener.id));
-    struct rdma_conn_param param = {.private_data = data, .private_data_len = sizeof data};
+    struct rdma_conn_param param = {.private_data = data,
+                                    .private_data_len = (uint8_t)(told->request_max + 1)};
+    if (param.private_data_len > 0) {
+        assert_int_equal(rdma_connect(l.active.id, &param), -1);
+        assert_int_equal(errno, EINVAL);
+    }
+    param.private_data_len = told->request_max;
     assert_int_equal(rdma_connect(l.active.id, &param), 0);
     struct rdma_cm_event *event = event_expect(l.listener.channel, RDMA_CM_EVENT_CONNECT_REQUEST);
     l.passive = event->id;
-    assert_int_equal(event->param.conn.private_data_len, sizeof data);
-    assert_memory_equal(event->param.conn.private_data, data, sizeof data);
+    assert_int_equal(event->param.conn.private_data_len, told->request_max);
+    assert_memory_equal(event->param.conn.private_data, data, told->request_max);
     rdma_ack_cm_event(event);
     loopback_close(&l);
 }
@@ -96,8 +115,8 @@ static void test_a_rejection_carries_private_data(void **state)
     loopback_request(&l);
     assert_int_equal(rdma_reject(l.passive, "no room", 8), 0);
     struct rdma_cm_event *event = event_expect(l.active.channel, RDMA_CM_EVENT_REJECTED);
-    assert_int_equal(event->status, -ECONNREFUSED);
-    assert_int_equal(event->param.conn.private_data_len, 8);
+    assert_int_equal(event->status, told->rejected);
+    assert_int_equal(event->param.conn.private_data_len, told->rejection_len);
     assert_string_equal(event->param.conn.private_data, "no room");
     rdma_ack_cm_event(event);
     assert_false(event_waits(l.listener.channel));
@@ -131,7 +150,7 @@ static void test_nobody_listens(void **state)
     bound_open(&bound);
     active_open(&active, rdma_get_src_port(bound.id));
     assert_int_equal(rdma_connect(active.id, NULL), 0);
-    assert_int_equal(event_take(active.channel, RDMA_CM_EVENT_REJECTED), -ECONNREFUSED);
+    assert_int_equal(event_take(active.channel, RDMA_CM_EVENT_REJECTED), told->unserved);
     assert_false(event_waits(active.channel));
     end_close(&active);
     end_close(&bound);
@@ -369,13 +388,18 @@ static void test_a_program_writes_events_of_its_own(void **state)
     end_close(&end);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "roce") == 0) {
+        setenv("WEFT_WIRE", "roce", 1);
+        roce_port_of_own();
+        told = &of_packets;
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_request_is_a_new_id_of_the_listener),
         cmocka_unit_test(test_both_sides_learn_of_the_connection),
         cmocka_unit_test(test_the_answer_carries_private_data_and_zeros_behind_it),
-        cmocka_unit_test(test_255_octets_of_private_data_arrive),
+        cmocka_unit_test(test_as_much_private_data_as_there_may_be_arrive),
         cmocka_unit_test(test_a_rejection_carries_private_data),
         cmocka_unit_test(test_a_rejection_flushes_what_was_posted),
         cmocka_unit_test(test_nobody_listens),
