@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/key_mirror.h"
@@ -147,11 +148,35 @@ static int begin(void **state)
     return 0;
 }
 
+static char said[512]; // on standard error
+
+static FILE *listen_begin(int *ret_kept)
+{
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    *ret_kept = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    return file;
+}
+
+static void listen_end(FILE *file, int kept)
+{
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(file);
+    said[fread(said, 1, sizeof said - 1, file)] = '\0';
+    fclose(file);
+}
+
 static int create(const struct host_settings *settings)
 {
     struct link *link = NULL;
+    int kept;
     made[0] = '\0';
-    return host_link_create(settings, a_trace, &link);
+    FILE *file = listen_begin(&kept);
+    int error = host_link_create(settings, a_trace, &link);
+    listen_end(file, kept);
+    return error;
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -186,6 +211,7 @@ static void a_link_is_made_of_what_was_asked_for(void **state)
         strcpy(settings.pcap_path, cases[i].path);
         assert_int_equal(create(&settings), 0);
         assert_string_equal(made, cases[i].made);
+        assert_string_equal(said, "");
         if (cases[i].path[0] != '\0') {
             assert_ptr_equal(captured_into, settings.pcap_path);
         }
@@ -241,6 +267,37 @@ static void links_are_known_by_their_names(void **state)
     }
 }
 
+static void what_a_user_can_mend_is_said(void **state)
+{
+    static const struct {
+        const char *link, *missing, *said;
+    } cases[] = {
+        {"socket", "capture", "cannot capture into f (WEFT_PCAP): Too many open files"},
+        {"udp", "capture", "cannot capture into f (WEFT_PCAP): Too many open files"},
+        {TAP, "tap", "cannot use the network interface weft0 (WEFT_LINK): Too many open files"},
+        {"10.0.0.0/8=udp;*=socket", "socket", "cannot bring up socket, which WEFT_LINK names"},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct host_settings settings = settings_of(cases[i].link);
+        strcpy(settings.pcap_path, "f");
+        missing = cases[i].missing;
+        create(&settings);
+        assert_non_null(strstr(said, cases[i].said));
+    }
+}
+
+static void who_is_waited_for_is_said(void **state)
+{
+    struct host_settings settings = settings_of("socket");
+    int kept;
+    settings.local = true;
+    assert_int_equal(create(&settings), 0);
+    FILE *file = listen_begin(&kept);
+    local_config.on_long_revocation(11, 12);
+    listen_end(file, kept);
+    assert_non_null(strstr(said, "waiting for thread 12 of process 11"));
+}
+
 /* ---- what they are told ---------------------------------------------------------------------- */
 
 static void sockets_are_told_of_patience_and_buffers(void **state)
@@ -285,6 +342,9 @@ static void datagrams_are_summed_where_they_are_changed_on_purpose(void **state)
     assert_int_equal(create(&settings), 0);
     assert_true(udp_config.checksums);
     assert_int_equal(fault_config.seed, 7);
+    strcpy(settings.fault, "?");
+    assert_int_equal(create(&settings), 0);
+    assert_true(udp_config.checksums);
 }
 
 static void our_own_tcp_is_as_patient_as_sockets_are(void **state)
@@ -340,6 +400,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_OF(a_link_is_made_of_what_was_asked_for),
         TEST_OF(without_one_of_its_parts_there_is_no_link),
+        TEST_OF(what_a_user_can_mend_is_said),
+        TEST_OF(who_is_waited_for_is_said),
         TEST_OF(links_are_known_by_their_names),
         TEST_OF(sockets_are_told_of_patience_and_buffers),
         TEST_OF(peers_of_the_host_are_given_the_rights_of_the_settings),
