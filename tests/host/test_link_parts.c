@@ -207,8 +207,8 @@ static void a_link_is_made_of_what_was_asked_for(void **state)
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct host_settings settings = settings_of(cases[i].link);
         settings.local = cases[i].local;
-        strcpy(settings.fault, cases[i].fault);
-        strcpy(settings.pcap_path, cases[i].path);
+        snprintf(settings.fault, sizeof settings.fault, "%s", cases[i].fault);
+        snprintf(settings.pcap_path, sizeof settings.pcap_path, "%s", cases[i].path);
         assert_int_equal(create(&settings), 0);
         assert_string_equal(made, cases[i].made);
         assert_string_equal(said, "");
@@ -243,8 +243,8 @@ static void without_one_of_its_parts_there_is_no_link(void **state)
         if (strcmp(cases[i].link, "socket") == 0) {
             settings.local = true;
         } else {
-            strcpy(settings.pcap_path, "file");
-            strcpy(settings.fault, "loss=1%");
+            snprintf(settings.pcap_path, sizeof settings.pcap_path, "%s", "file");
+            snprintf(settings.fault, sizeof settings.fault, "%s", "loss=1%");
         }
         assert_int_equal(create(&settings), cases[i].error);
         assert_string_equal(made, cases[i].made);
@@ -279,7 +279,7 @@ static void what_a_user_can_mend_is_said(void **state)
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct host_settings settings = settings_of(cases[i].link);
-        strcpy(settings.pcap_path, "f");
+        snprintf(settings.pcap_path, sizeof settings.pcap_path, "%s", "f");
         missing = cases[i].missing;
         create(&settings);
         assert_non_null(strstr(said, cases[i].said));
@@ -338,11 +338,11 @@ static void datagrams_are_summed_where_they_are_changed_on_purpose(void **state)
     assert_int_equal(udp_config.rcvbuf_len, 2000);
     assert_non_null(udp_config.transport);
     assert_ptr_equal(udp_config.trace, a_trace);
-    strcpy(settings.fault, "loss=10%,seed=7");
+    snprintf(settings.fault, sizeof settings.fault, "%s", "loss=10%,seed=7");
     assert_int_equal(create(&settings), 0);
     assert_true(udp_config.checksums);
     assert_int_equal(fault_config.seed, 7);
-    strcpy(settings.fault, "?");
+    snprintf(settings.fault, sizeof settings.fault, "%s", "?");
     assert_int_equal(create(&settings), 0);
     assert_true(udp_config.checksums);
 }

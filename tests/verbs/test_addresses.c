@@ -74,7 +74,7 @@ static void has(unsigned number, const char *interface)
 {
     struct view_address *a = &host[host_count++];
     *a = (struct view_address){.addr = addr_of(number), .scope_id = 100 + number};
-    strcpy(a->interface, interface);
+    snprintf(a->interface, sizeof a->interface, "%s", interface);
 }
 
 static void loses(unsigned number)
@@ -175,8 +175,7 @@ static void loopback_is_not_added(void **state)
 {
     has(1, "long1");
     struct rnic_port port = front_port_find(&identity_of_roce);
-    host[host_count] = (struct view_address){.addr = in6addr_loopback};
-    strcpy(host[host_count++].interface, "long9");
+    host[host_count++] = (struct view_address){.addr = in6addr_loopback, .interface = "long9"};
     port.follow(&port);
     expect(&port, 1, (const unsigned[]){1});
 }
