@@ -34,7 +34,7 @@ void local_ring_bell(struct local_stream *s)
 /* ---- being told ------------------------------------------------------------------------------ */
 
 // Whose socket has ended rings no more.
-void local_channel_hear(struct local_link *l, struct local_channel *c)
+bool local_channel_hear(struct local_link *l, struct local_channel *c)
 {
     uint8_t octets[OCTETS_PER_TURN];
     ssize_t len = sys_recv(c->own_fd, octets, sizeof octets, MSG_DONTWAIT);
@@ -43,9 +43,23 @@ void local_channel_hear(struct local_link *l, struct local_channel *c)
     } else if (len != -EAGAIN && len != -EINTR) {
         local_channel_unwatch(c);
     }
+    return len > 0;
 }
 
-void local_channels_rise(struct local_link *l)
+bool local_channels_rise(struct local_link *l)
+{
+    bool has_heard = false;
+    for (struct list_link *at = l->channels.next; at != &l->channels; at = at->next) {
+        struct local_channel *c = LIST_ENTRY(at, struct local_channel, link);
+        if (doorbell_rise(&c->taker) && c->bell != NULL) {
+            has_heard |= local_channel_hear(l, c);
+        }
+    }
+    return has_heard;
+}
+
+// None of them was to be slept beside.
+static void stay_awake(struct local_link *l)
 {
     for (struct list_link *at = l->channels.next; at != &l->channels; at = at->next) {
         doorbell_rise(&LIST_ENTRY(at, struct local_channel, link)->taker);
@@ -56,7 +70,7 @@ bool local_channels_sleep(struct local_link *l)
 {
     for (struct list_link *at = l->channels.next; at != &l->channels; at = at->next) {
         if (!doorbell_sleep(&LIST_ENTRY(at, struct local_channel, link)->taker)) {
-            local_channels_rise(l);
+            stay_awake(l);
             return false;
         }
     }

@@ -99,7 +99,8 @@ bool doorbell_sleep(struct doorbell_taker *t)
     return false;
 }
 
-void doorbell_rise(struct doorbell_taker *t)
+bool doorbell_rise(struct doorbell_taker *t)
 {
-    atomic_store_explicit(word_at(t->memory, DOORBELL_SLEEPS, 0), 0, memory_order_relaxed);
+    return atomic_exchange_explicit(word_at(t->memory, DOORBELL_SLEEPS, 0), 0,
+                                    memory_order_seq_cst) == 0;
 }

@@ -56,4 +56,5 @@ bool doorbell_next(struct doorbell_taker *t, uint32_t *ret_number);
 bool doorbell_is_marked(const struct doorbell_taker *t);
 // From now on who marks wakes us. False: something is marked already, and nobody is to sleep.
 bool doorbell_sleep(struct doorbell_taker *t);
-void doorbell_rise(struct doorbell_taker *t);
+// True: who marks wakes us, or has done so already.
+bool doorbell_rise(struct doorbell_taker *t);

@@ -65,7 +65,7 @@ struct local_link {
     unsigned turn_count;       // looks at the memory
     instant_ns tcp_asked_ns;   // when TCP was looked at last
     atomic_bool is_waiting;    // `may_wait` has said yes, and `wait` has not returned
-    atomic_bool has_waited;    // TCP is asked in the next look
+    atomic_bool has_waited;    // channels rise in the next look
     uint64_t moved_count, moved_seen;
     instant_ns moved_at_ns; // as far as was looked
     bool is_lingering;      // looks on, though nothing is there
@@ -247,9 +247,10 @@ unsigned local_take_marks(struct local_link *l, struct local_stream **ret, unsig
                           bool *ret_is_whole);
 // From now on who marks in any of them wakes us. False: there is something already.
 bool local_channels_sleep(struct local_link *l);
-void local_channels_rise(struct local_link *l);
-// Takes the wake-ups that have come by its socket.
-void local_channel_hear(struct local_link *l, struct local_channel *c);
+// Awake again. True: one of them has woken us.
+bool local_channels_rise(struct local_link *l);
+// Takes the wake-ups that have come by its socket. False: there were none.
+bool local_channel_hear(struct local_link *l, struct local_channel *c);
 
 // ---- channels.c
 

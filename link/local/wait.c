@@ -344,15 +344,17 @@ static bool is_tcp_due(struct local_link *l)
     return is_due;
 }
 
-// Whether somebody has waited since the last look. Channels rise then, unless somebody waits again.
-static bool has_waited(struct local_link *l)
+// Somebody has waited since the last look: channels rise, unless somebody waits again. Whether TCP
+// may have ended that. If a bell has, what else there is keeps the link ready, or is found when TCP
+// is due.
+static bool tcp_may_have_woken(struct local_link *l)
 {
-    bool has = atomic_load_explicit(&l->has_waited, memory_order_relaxed) &&
-               atomic_exchange_explicit(&l->has_waited, false, memory_order_relaxed);
-    if (has && !atomic_load_explicit(&l->is_waiting, memory_order_acquire)) {
-        local_channels_rise(l);
+    bool has_waited = atomic_load_explicit(&l->has_waited, memory_order_relaxed) &&
+                      atomic_exchange_explicit(&l->has_waited, false, memory_order_relaxed);
+    if (has_waited && !atomic_load_explicit(&l->is_waiting, memory_order_acquire)) {
+        return !local_channels_rise(l);
     }
-    return has;
+    return has_waited;
 }
 
 /* ---- patience -------------------------------------------------------------------------------- */
@@ -415,10 +417,10 @@ int local_poll(struct link *link, struct link_ready *ret, unsigned max)
             give_up_stuck(l, now);
         }
     }
-    bool has_slept = has_waited(l);
+    bool is_tcp_asked = tcp_may_have_woken(l);
     unsigned count = look_at_memory(l, ret, max);
     count += look_at_marks(l, ret + count, max - count);
-    if (count == max || (!has_slept && !is_tcp_due(l))) {
+    if (count == max || (!is_tcp_asked && !is_tcp_due(l))) {
         return (int)count;
     }
     int more = link_poll(l->forward.inner, ret + count, max - count);

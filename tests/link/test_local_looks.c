@@ -65,6 +65,50 @@ static void who_has_waited_asks_tcp_at_once(void **state)
     is_held = false;
 }
 
+// The bell is taken by itself: TCP has nothing to do with it, and is asked behind a sleep that none
+// has ended.
+static void who_was_woken_by_a_bell_does_not_ask_tcp(void **state)
+{
+    go_over();
+    for (unsigned i = 0; i < 3; i++) {
+        now_ns += NS_PER_S;
+        look_until_it_may_wait();
+        const uint64_t bells = counters()->bells_received;
+        assert_int_equal(send_len(l.active, 1), 1);
+        link_wait(the_link, INSTANT_NEVER);
+        hold_off_tcp();
+        poll_count = 0;
+        assert_int_equal(look(l.passive), LINK_READY_IN);
+        assert_int_equal(poll_count, 0);
+        assert_int_equal(counters()->bells_received, bells + 1);
+        assert_int_equal(recv_len(l.passive, 1), 1);
+    }
+    now_ns += NS_PER_S;
+    look_until_it_may_wait();
+    link_wake(the_link);
+    link_wait(the_link, INSTANT_NEVER);
+    hold_off_tcp();
+    assert_int_equal(look(l.passive), 0);
+    assert_int_equal(poll_count, 1);
+    is_held = false;
+}
+
+// What ends the wait is TCP, and the peer says that it was he; or his bell is still under way.
+static void a_bell_that_has_not_come_is_not_believed(void **state)
+{
+    go_over();
+    now_ns += NS_PER_S;
+    look_until_it_may_wait();
+    assert_true(doorbell_mark(near_end()->channel->other_bell, near_end()->peer_number));
+    link_wake(the_link);
+    link_wait(the_link, INSTANT_NEVER);
+    hold_off_tcp();
+    poll_count = 0;
+    look(l.passive);
+    assert_int_equal(poll_count, 1);
+    is_held = false;
+}
+
 // What TCP has reported of a stream in memory, and what recv and connect_result of TCP say then.
 static void what_tcp_reports_is_what_the_stream_has(void **state)
 {
@@ -477,6 +521,8 @@ int main(void)
         LINK_TEST(tcp_is_asked_in_each_look_before_memory_is_used),
         LINK_TEST(tcp_is_asked_now_and_then_by_who_looks_all_the_time),
         LINK_TEST(who_has_waited_asks_tcp_at_once),
+        LINK_TEST(who_was_woken_by_a_bell_does_not_ask_tcp),
+        LINK_TEST(a_bell_that_has_not_come_is_not_believed),
         LINK_TEST(what_tcp_reports_is_what_the_stream_has),
         LINK_TEST(an_error_of_tcps_look_stands_behind_what_is_found),
         LINK_TEST(a_stream_is_reported_once_in_a_look),
