@@ -634,6 +634,33 @@ static void packets_for_nobody_here_are_dropped(void **state)
     rogue_end(&r);
 }
 
+// To look at sockets is a system call, which who has lanes makes now and then: but for who is about
+// to flush, and asks for it. No time passes.
+static void who_asks_for_it_looks_at_sockets_beside_lanes(void **state)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                   .sin_port = htons(config.port)};
+    go_over();
+    looks(1);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    const uint64_t before = counted(1, "bad_lengths");
+    struct datagram_rx rx;
+    datagram_poll(pair.link[1], pair_now());
+    const uint8_t of_link_1[BTH_LEN] = {0x64, [5] = (uint8_t)(pair.link[1]->qp_num_first >> 16)};
+    assert_int_equal(
+        sendto(fd, of_link_1, sizeof of_link_1, 0, (const struct sockaddr *)&to, sizeof to),
+        sizeof of_link_1);
+    datagram_poll(pair.link[1], pair_now());
+    datagram_receive(pair.link[1], &rx, 1, pair_now());
+    assert_int_equal(counted(1, "bad_lengths"), before);
+    datagram_look_around(pair.link[1]);
+    datagram_poll(pair.link[1], pair_now());
+    datagram_receive(pair.link[1], &rx, 1, pair_now());
+    assert_int_equal(counted(1, "bad_lengths"), before + 1);
+    close(fd);
+}
+
 // Of who reads: where it says that it has taken what never came packets go by UDP.
 static void reader_that_writes_nonsense_gets_packets_by_udp(void **state)
 {
@@ -700,6 +727,7 @@ int main(void)
         LANES_TEST(process_has_one_lane_to_another_at_a_time),
         LANES_TEST(nonsense_breaks_that_lane_alone),
         LANES_TEST(packets_for_nobody_here_are_dropped),
+        LANES_TEST(who_asks_for_it_looks_at_sockets_beside_lanes),
         LANES_TEST(reader_that_writes_nonsense_gets_packets_by_udp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
