@@ -1,6 +1,7 @@
 // The RoCE device as a program sees it: what it says of itself, address handles, datagrams.
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 
 #include <weft/oneshot.h>
@@ -627,6 +628,58 @@ static void attributes_that_are_missing_are_refused(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* ---- what rxe has not either ------------------------------------------------------------------ */
+
+static void expect_no_queue_pair(enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr_ex attr = {.qp_type = type,
+                                       .send_cq = bench.cq,
+                                       .recv_cq = bench.cq,
+                                       .cap = {1, 1, 1, 1, 0},
+                                       .pd = bench.pd,
+                                       .comp_mask = IBV_QP_INIT_ATTR_PD};
+    assert_null(ibv_create_qp_ex(bench.context, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+}
+
+// As by rdma-core's provider of rxe, which leaves them out, and by rxe_qp_chk_init in the kernel.
+static void objects_that_rxe_has_not_are_refused_as_there(void **state)
+{
+    struct ibv_xrcd_init_attr xrcd = {.fd = -1,
+                                      .oflags = O_CREAT,
+                                      .comp_mask =
+                                          IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS};
+    struct ibv_alloc_dm_attr dm = {.length = 64};
+    struct ibv_flow_attr flow = {.size = sizeof flow};
+    struct ibv_counters_init_attr counters = {0};
+    struct ibv_wq_init_attr wq = {
+        .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = bench.pd, .cq = bench.cq};
+    struct ibv_rwq_ind_table_init_attr table = {0};
+    struct ibv_qp *qp = roce_qp_create(&bench, IBV_QPT_UD);
+#define EXPECT_NONE(call) \
+    errno = 0;            \
+    assert_null(call);    \
+    assert_int_equal(errno, EOPNOTSUPP)
+    EXPECT_NONE(ibv_open_xrcd(bench.context, &xrcd));
+    EXPECT_NONE(ibv_alloc_dm(bench.context, &dm));
+    EXPECT_NONE(ibv_alloc_null_mr(bench.pd));
+    EXPECT_NONE(ibv_reg_dmabuf_mr(bench.pd, 0, 64, 0, -1, 0));
+    EXPECT_NONE(ibv_create_flow(qp, &flow));
+    EXPECT_NONE(ibv_create_counters(bench.context, &counters));
+    EXPECT_NONE(ibv_create_wq(bench.context, &wq));
+    EXPECT_NONE(ibv_create_rwq_ind_table(bench.context, &table));
+    EXPECT_NONE(ibv_import_pd(bench.context, bench.pd->handle));
+    EXPECT_NONE(ibv_import_mr(bench.pd, 0));
+    EXPECT_NONE(ibv_import_dm(bench.context, 0));
+    EXPECT_NONE(ibv_import_device(bench.context->cmd_fd));
+#undef EXPECT_NONE
+    expect_no_queue_pair(IBV_QPT_XRC_SEND);
+    expect_no_queue_pair(IBV_QPT_XRC_RECV);
+    expect_no_queue_pair(IBV_QPT_RAW_PACKET);
+    expect_no_queue_pair(IBV_QPT_DRIVER);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -658,6 +711,7 @@ int main(void)
         CASE(attributes_of_datagrams_are_told_again),
         CASE(reset_takes_back_what_was_not_polled),
         CASE(attributes_that_are_missing_are_refused),
+        CASE(objects_that_rxe_has_not_are_refused_as_there),
     };
     roce_port_of_own();
     return cmocka_run_group_tests(tests, NULL, NULL);
