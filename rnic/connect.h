@@ -7,8 +7,8 @@
 //   rnic_conn_resolve   of datagrams: ESTABLISHED tells number and Q_Key of the peer's queue pair
 //
 // A queue pair of type RC in INIT becomes ready to send with the connection, as was agreed. It is
-// moved to its error state by rnic_conn_disconnect, or with TIMEWAIT_EXIT where nobody has taken the
-// end of the connection; one that is refused is left to its program, and those of datagrams are.
+// moved to its error state by rnic_conn_disconnect, or with TIMEWAIT_EXIT where nobody has taken
+// the connection's end; one that is refused is left to its program, and those of datagrams are.
 //
 // As rnic/rnic.h: negative errno values, from any thread, and ports are called with the lock held.
 #pragma once

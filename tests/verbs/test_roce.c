@@ -628,7 +628,7 @@ static void attributes_that_are_missing_are_refused(void **state)
     assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* ---- what rxe has not either ------------------------------------------------------------------ */
+/* ---- what rxe has not either ----------------------------------------------------------------- */
 
 static void expect_no_queue_pair(enum ibv_qp_type type)
 {
