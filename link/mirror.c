@@ -153,6 +153,7 @@ static const struct link_ops mirror_ops = {
     .peer_addr = mirror_addr,
     .emss = mirror_emss,
     .set_tos = mirror_set_tos,
+    .stream_counters = link_none_stream_counters,
 };
 
 int link_mirror_create(const struct link_mirror_config *config, struct link_stream **ret)

@@ -1,4 +1,10 @@
 // A queue pair that is connected to itself: what it posts comes back to it.
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include "tests/verbs/meet.h"
 
 static struct bench bench;
@@ -154,6 +160,33 @@ static void completion_of_an_empty_write_says_that_all_before_it_is_done(void **
     }
     carry_out(request(IBV_WR_RDMA_WRITE, NULL));
     assert_memory_equal(bench.buf + 512 + BENCH_DEPTH - 2, bench.buf, 512);
+}
+
+// What this process answers `weft stat`.
+static const char *told(void)
+{
+    static char text[1 << 16];
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int name_len = snprintf(addr.sun_path + 1, sizeof addr.sun_path - 1, "weft.%u.%d",
+                            (unsigned)getuid(), (int)getpid());
+    socklen_t addr_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)name_len);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t got = 0;
+    assert_int_equal(connect(fd, (struct sockaddr *)&addr, addr_len), 0);
+    assert_int_equal(send(fd, "stat\n", 5, MSG_NOSIGNAL), 5);
+    for (ssize_t n; (n = recv(fd, text + got, sizeof text - 1 - got, 0)) > 0;) {
+        got += (size_t)n;
+    }
+    text[got] = '\0';
+    close(fd);
+    return text;
+}
+
+static void what_it_does_is_told(void **state)
+{
+    char number[32];
+    snprintf(number, sizeof number, "\"qp_num\":%u,", bench.qp->qp_num);
+    assert_non_null(strstr(told(), number));
 }
 
 // More than any buffer on the way has room for.
@@ -322,6 +355,7 @@ int main(void)
         CASE(read_is_answered_by_itself),
         CASE(many_reads_at_a_time_are_all_answered),
         CASE(atomic_acts_once),
+        CASE(what_it_does_is_told),
         CASE(completion_of_an_empty_write_says_that_all_before_it_is_done),
         CASE(long_message_comes_back_whole),
         CASE(key_that_is_not_there_fails_the_request_and_flushes_the_rest),
