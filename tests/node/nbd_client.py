@@ -36,12 +36,12 @@ class Client:
         self.socket.sendall(octets)
 
     def take(self, count):
-        octets = b''
-        while len(octets) < count:
-            part = self.socket.recv(count - len(octets))
-            assert part, f'the server ended the connection after {len(octets)} of {count} octets'
-            octets += part
-        return octets
+        octets, at = bytearray(count), 0
+        while at < count:
+            part = self.socket.recv_into(memoryview(octets)[at:])
+            assert part, f'the server ended the connection after {at} of {count} octets'
+            at += part
+        return bytes(octets)
 
     def is_ended(self):
         return is_ended(self.socket)

@@ -72,7 +72,7 @@ static inline int end(void **state)
 
 #define NQN "nqn.2014-08.org.nvmexpress:uuid:10111213-1415-1617-1819-1a1b1c1d1e1f"
 
-/* ---- what is asked ----------------------------------------------------------------------------- */
+/* ---- what is asked --------------------------------------------------------------------------- */
 
 static inline struct answer identify(uint8_t cns, uint32_t nsid, uint16_t from, uint8_t set)
 {

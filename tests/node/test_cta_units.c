@@ -15,8 +15,8 @@ static struct cta_unit_counters counters_of(const struct rig *rig)
 
 static struct service_request crowd[CROWD];
 
-// Flushes, each of another client than the 64 before and of another volume: nobody has more than his
-// share.
+// Flushes, each of another client than the 64 before and of another volume: nobody has more than
+// his share.
 static void crowd_submit(struct rig *rig, unsigned count)
 {
     enum { OF_CONNECTION = 64 };
@@ -194,7 +194,7 @@ static void a_unit_is_awaited_while_it_has_requests(void **state)
     rig_destroy(rig);
 }
 
-// Of a volume that is gone for good: the memory that a device may still write to goes with its unit.
+// Of a volume that is gone for good: memory that a device may still write to goes with its unit.
 static void what_a_unit_has_ends_with_it(void **state)
 {
     struct rig *rig = rig_ready();

@@ -1,5 +1,5 @@
-// iSCSI: who logs in, by PDUs. Who must prove who he is does so by CHAP before he gets anywhere, and
-// nobody becomes another on the way.
+// iSCSI: who logs in, by PDUs. Who must prove who he is does so by CHAP before he gets anywhere,
+// and nobody becomes another on the way.
 
 #include "chap/chap.h"
 #include "node/iscsi/connection.h"

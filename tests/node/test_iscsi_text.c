@@ -25,7 +25,8 @@ static const char *read_all(const char *octets, size_t len)
         size_t at = strlen(read);
         snprintf(read + at, sizeof read - at, "%s %s; ", pair.key, pair.value);
     }
-    strcat(read, verdict == ISCSI_TEXT_END ? "end" : "broken");
+    size_t at = strlen(read);
+    snprintf(read + at, sizeof read - at, "%s", verdict == ISCSI_TEXT_END ? "end" : "broken");
     return read;
 }
 

@@ -179,17 +179,17 @@ def how_long_a_request_may_be_is_told_and_kept():
 
 @case
 def a_long_read_has_one_simple_reply_amid_others():
-    with Node('--pool=64M', 'ram:80M') as node, Client(node).go() as client:
-        data = blocks(64, 3)
-        client.request(WRITE, 0, 64 << 20, data=data)
+    with Node('--pool=64M', 'ram:40M') as node, Client(node).go() as client:
+        data = blocks(34, 3)
+        client.request(WRITE, 0, len(data), data=data)
         assert client.answer() == (0, b'')
         for cookie in range(3):
             client.request(READ, 1 << 20, 512, cookie=3 * cookie)
-            client.request(READ, 512, (64 << 20) - 512, cookie=3 * cookie + 1)
+            client.request(READ, 512, len(data) - 512, cookie=3 * cookie + 1)
             client.request(READ, 1 << 20, 512, cookie=3 * cookie + 2)
         for cookie in range(9):
             if cookie % 3 == 1:
-                assert client.answer((64 << 20) - 512, cookie) == (0, data[512:])
+                assert client.answer(len(data) - 512, cookie) == (0, data[512:])
             else:
                 assert client.answer(512, cookie) == (0, data[1 << 20:][:512])
         until(lambda: node.status()['pool_taken'] == 0)

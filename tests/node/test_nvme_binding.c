@@ -247,8 +247,8 @@ static void the_uma_is_told_where_each_queue_comes_from(void **state)
     struct stage *s = stage_create(ALL);
     uint16_t cntlid;
     struct line *admin = admin_open(s, STAGE_HOST, 0, &cntlid), *io = line_open(s);
-    strcpy(io->queue->parts.host_address, "192.0.2.8:9");
-    strcpy(io->queue->parts.host, "192.0.2.8");
+    memcpy(io->queue->parts.host_address, "192.0.2.8:9", sizeof "192.0.2.8:9");
+    memcpy(io->queue->parts.host, "192.0.2.8", sizeof "192.0.2.8");
     s->is_slow = true;
     line_connect(io, STAGE_HOST, 1, cntlid, 0);
     assert_string_equal(s->asked->client.address, "192.0.2.8:9");

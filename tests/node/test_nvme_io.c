@@ -299,7 +299,7 @@ static void as_many_ranges_as_there_can_be_are_taken(void **state)
     session_leave(&session);
 }
 
-/* ---- a queue ---------------------------------------------------------------------------------- */
+/* ---- a queue --------------------------------------------------------------------------------- */
 
 static void send_read(struct session *session, uint8_t flags, uint8_t sgl, uint32_t blocks)
 {

@@ -346,7 +346,7 @@ static void discovery_tells_of_a_group_once(void **state)
     assert_int_equal(entries(), 0);
     s->rows[0].state = s->rows[1].state = s->rows[2].state = RESOURCE_READY;
     for (unsigned i = 0; i < 3; i++) {
-        strcpy(places[i]->group, "g");
+        memcpy(places[i]->group, "g", 2);
     }
     assert_int_equal(entries(), 1);
     places[1]->group[0] = '\0';
@@ -356,7 +356,7 @@ static void discovery_tells_of_a_group_once(void **state)
     s->table.count = 2;
     assert_int_equal(entries(), 2);
     places[0]->group[0] = '\0';
-    strcpy(places[1]->group, "g"); // a name that is shorter than the one before
+    memcpy(places[1]->group, "g", 2); // a name that is shorter than the one before
     char g[2] = "g";
     get_log(NVME_LOG_DISCOVERY, 0, 1024 + 1024 + 256, 256);
     EXPECT_PAGE(admin, 256, {0, g, NULL});

@@ -381,7 +381,7 @@ static void discovery_of_an_address_is_bounded(void **state)
     assert_int_equal(
         line_connect_to(beyond, NVME_DISCOVERY_NQN, STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0).status,
         NVME_CONNECT_BUSY);
-    strcpy(beyond->queue->parts.host, "192.0.2.99");
+    memcpy(beyond->queue->parts.host, "192.0.2.99", sizeof "192.0.2.99");
     assert_int_equal(
         line_connect_to(beyond, NVME_DISCOVERY_NQN, STAGE_HOST, 0, NVME_CNTLID_DYNAMIC, 0).status,
         NVME_OK);
