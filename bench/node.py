@@ -3,7 +3,7 @@
 over a Unix socket; beside raw io_uring on the file; the initiator over RDMA beside that, and weft
 attach beside the node's own NBD; and what the RTA's process costs. All of them go through the page
 cache alike, which has the file all the time. What a write of 4 KiB costs depends on how the file
-was written (docs/storage-node.md), so they are measured on one written by pages, too. What a
+was written (docs/storage-measured.md), so they are measured on one written by pages, too. What a
 request costs in system calls and context switches, of all the processes of a server (of weft
 attach: its target's too; of the initiator: its target's alone), perf counts; of the calls also how
 many are left without those by which who looks on gives the processor away (base/lookout.h), which

@@ -16,10 +16,10 @@ GROUPS = (
                      'docs/roce-programs.md', 'docs/tcp.md', 'docs/deviations.md')),
     ('On top', ('docs/rdma-manager.md', 'docs/one-shot.md', 'docs/preemptible-reads.md',
                 'docs/hole-ledger.md')),
-    ('Storage', ('docs/storage-node.md', 'docs/ddm.md', 'docs/nvme.md', 'docs/nvme-rdma.md',
-                 'docs/nvme-initiator.md', 'docs/iscsi.md', 'docs/ceph.md')),
+    ('Storage', ('docs/storage-node.md', 'docs/storage-measured.md', 'docs/ddm.md', 'docs/nvme.md',
+                 'docs/nvme-rdma.md', 'docs/nvme-initiator.md', 'docs/iscsi.md', 'docs/ceph.md')),
     ('The house', ('ARCHITECTURE.md', 'HACKING.md', 'GLOSSARY.md', 'docs/testing.md',
-                   'docs/found.md', 'docs/segment-scripts.md', 'CHANGELOG.md')),
+                   'docs/mutants.md', 'docs/found.md', 'docs/segment-scripts.md', 'CHANGELOG.md')),
 )
 MANUALS = 'Manual'
 LISTINGS = 'Sources'
