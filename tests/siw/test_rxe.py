@@ -119,7 +119,7 @@ def meetings(rxe_gid):
                 case.env['LD_PRELOAD'] = str(FIRST_PSN)
             yield Meeting(case, weft_serves)
         yield Meeting(case_of(weft_serves, rxe_gid, 'fewer receives than Sends', 'ib_send_bw',
-                              ['-s', 4096, '-n', 100, '-r', 1]), weft_serves, is_short=True)
+                              ['-s', 4096, '-n', 2000, '-r', 1]), weft_serves, is_short=True)
         for what, program, options in bad_paths():
             case = case_of(weft_serves, rxe_gid, what, program, options)
             case.env['WEFT_FAULT'] = BAD_PATH
