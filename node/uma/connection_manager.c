@@ -81,8 +81,10 @@ static struct connection *take_slot(struct uma *uma)
 static void slot_free(struct uma *uma, struct connection *c)
 {
     set_state(uma, c, CONNECTION_UNUSED);
-    c->volume->is_left = c->volume->state == VOLUME_LEAVING;
-    unit_note(uma, unit_of(uma, c), UNIT_NOTE_LEAVES);
+    if (c->volume->state == VOLUME_LEAVING) {
+        c->volume->is_left = true;
+        unit_note(uma, unit_of(uma, c), UNIT_NOTE_LEAVES);
+    }
     list_remove(&c->unsaid);
     *c = (struct connection){0};
     list_init(&c->unsaid);
