@@ -1,6 +1,6 @@
 // A queue pair: the program's work queues on one side, one RDMAP stream on the other.
 //
-//   program side   wq/filling.h on qp_wq                    lock-free against the engine
+//   program side   wq/filling.h on qp_wq                 lock-free against the engine
 //   engine side    everything else; serialised by the caller (a shard's lock)
 //
 //     qp_on_established   the stream is in full operation
