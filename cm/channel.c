@@ -33,6 +33,11 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     return &channel->channel;
 }
 
+bool cm_channel_is_alive(const struct cm_channel *channel)
+{
+    return channel->generation == cm_generation();
+}
+
 // A program's event thread may be on its way back to rdma_get_cm_event while another thread
 // destroys the channel (rping ends that way). It shall find a channel on which nothing comes any
 // more, as if it had begun to wait earlier, and not memory of somebody else: the last few are

@@ -108,11 +108,8 @@ static inline struct cm_channel *cm_channel_of(struct rdma_event_channel *channe
     return (struct cm_channel *)channel;
 }
 
-static inline bool cm_channel_is_alive(const struct cm_channel *channel)
-{
-    return channel->generation == cm_generation();
-}
-
+// Whether it is this process's, not one that a fork has left.
+bool cm_channel_is_alive(const struct cm_channel *channel);
 // cm_lock held. Appends the event and makes the descriptor readable.
 void cm_channel_post(struct cm_channel *channel, struct cm_event *event);
 // cm_lock held. Takes an undelivered event back, and its count out of the descriptor.
@@ -190,11 +187,6 @@ static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
     return (struct cm_id *)id;
 }
 
-static inline bool cm_id_is_alive(const struct cm_id *c)
-{
-    return c->generation == cm_generation();
-}
-
 // A new id; `channel` NULL: one of its own. NULL with errno. May be called under the RNIC's lock
 // with a channel. It joins the channel's ids with cm_id_attach.
 struct cm_id *cm_id_alloc(struct rdma_event_channel *channel, void *context,
@@ -231,6 +223,8 @@ enum cm_call {
 enum cm_state cm_state_after_call(enum cm_state state, enum cm_call call);
 // The state that follows an event, or CM_STATE_COUNT: the program is not told of it here.
 enum cm_state cm_state_after_event(enum cm_state state, enum rdma_cm_event_type event);
+// Whether it is this process's, not one that a fork has left.
+bool cm_id_is_alive(const struct cm_id *c);
 
 // Moves the id on for `call`, or refuses it: -1 with errno (EINVAL; EIO for a parent's id).
 int cm_id_claim(struct cm_id *c, enum cm_call call, enum cm_state *ret_before);

@@ -62,6 +62,11 @@ enum cm_state cm_state_after_event(enum cm_state state, enum rdma_cm_event_type 
     return next != CM_IDLE ? next : CM_STATE_COUNT;
 }
 
+bool cm_id_is_alive(const struct cm_id *c)
+{
+    return c->generation == cm_generation();
+}
+
 int cm_id_claim(struct cm_id *c, enum cm_call call, enum cm_state *ret_before)
 {
     if (!cm_id_is_alive(c)) {
