@@ -8,8 +8,10 @@
 #include "base/key_mirror.h"
 #include "base/time.h"
 #include "host/clock.h"
+#include "host/link_kind.h"
 #include "link/compound.h"
 #include "link/device/fault.h"
+#include "link/device/tap.h"
 #include "link/device/udp.h"
 #include "link/fault_model.h"
 #include "link/local/local.h"
@@ -168,23 +170,7 @@ static int tap_create(const struct host_settings *settings, struct trace *trace,
     return error != 0 ? error : packet_create(settings, device, false, trace, ret);
 }
 
-static bool is_tap(const char *text)
-{
-    struct device_tap_config config;
-    return device_tap_config_parse(text, &config);
-}
-
 /* ---- by peer --------------------------------------------------------------------------------- */
-
-static bool is_compound(const char *text)
-{
-    struct link_compound_config config;
-    bool is_good = link_compound_config_parse(text, &config);
-    for (unsigned i = 0; is_good && i < config.member_count; i++) {
-        is_good = host_link_is_known(config.members[i].text);
-    }
-    return is_good;
-}
 
 static int member_create(const struct host_settings *settings, const char *text,
                          struct trace *trace, struct link **ret)
@@ -222,36 +208,16 @@ static int compound_create(const struct host_settings *settings, struct trace *t
 
 /* ---- the link -------------------------------------------------------------------------------- */
 
-// The values of WEFT_LINK: by name, or by what may follow it.
-static const struct link_kind {
-    const char *name;
-    bool (*is_named)(const char *text); // in place of `name`
-    int (*create)(const struct host_settings *settings, struct trace *trace, struct link **ret);
-} kinds[] = {
-    {"socket", NULL, socket_create},
-    {"udp", NULL, udp_create},
-    {NULL, is_tap, tap_create},
-    {NULL, is_compound, compound_create},
+static int (*const creators[])(const struct host_settings *settings, struct trace *trace,
+                               struct link **ret) = {
+    [HOST_LINK_SOCKET] = socket_create,
+    [HOST_LINK_UDP] = udp_create,
+    [HOST_LINK_TAP] = tap_create,
+    [HOST_LINK_BY_PEER] = compound_create,
 };
-
-static const struct link_kind *kind_of(const char *text)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        const struct link_kind *kind = &kinds[i];
-        if (kind->name != NULL ? strcmp(kind->name, text) == 0 : kind->is_named(text)) {
-            return kind;
-        }
-    }
-    return NULL;
-}
-
-bool host_link_is_known(const char *text)
-{
-    return kind_of(text) != NULL;
-}
 
 int host_link_create(const struct host_settings *settings, struct trace *trace, struct link **ret)
 {
-    const struct link_kind *kind = kind_of(settings->link);
-    return kind != NULL ? kind->create(settings, trace, ret) : -EINVAL;
+    enum host_link_kind kind = host_link_kind_of(settings->link);
+    return kind != HOST_LINK_KIND_COUNT ? creators[kind](settings, trace, ret) : -EINVAL;
 }

@@ -4,13 +4,6 @@
 #include "base/port_link.h"
 #include "base/trace.h"
 #include "host/settings.h"
-#include "link/compound.h"
-#include "link/device/tap.h"
-
-#define HOST_LINK_VALUES "socket, udp, " TAP_VALUES ", or by peer, " LINK_COMPOUND_VALUES
-
-// Whether `text` is a value of WEFT_LINK.
-bool host_link_is_known(const char *text);
 
 // The link, with what is to stand before it. 0 or a negative errno. A capture that cannot be
 // written is named on stderr, and left out.

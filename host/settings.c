@@ -7,7 +7,7 @@
 #include <weft/settings.h>
 
 #include "base/device_wire.h"
-#include "host/link.h"
+#include "host/link_kind.h"
 #include "host/trace.h"
 #include "link/fault_model.h"
 #include "text/quantity.h"

@@ -13,6 +13,7 @@
 #include "base/key_mirror.h"
 #include "base/time.h"
 #include "host/link.h"
+#include "host/link_kind.h"
 #include "link/compound.h"
 #include "link/device/fault.h"
 #include "link/device/tap.h"

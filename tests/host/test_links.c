@@ -7,6 +7,7 @@
 
 #include "host/clock.h"
 #include "host/link.h"
+#include "host/link_kind.h"
 #include "tests/failing_memory.h"
 #include "tests/link/descriptors.h"
 #include "tests/link/loop.h"

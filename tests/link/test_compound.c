@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "host/link.h"
+#include "host/link_kind.h"
 #include "link/compound.h"
 #include "link/sim.h"
 #include "link/socket.h"
