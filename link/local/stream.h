@@ -172,6 +172,14 @@ static inline void local_stream_rest(struct local_stream *s)
 
 // Calls go down this list.
 
+// ---- wait.c: who is ready, and how long nobody is. As in struct link_ops.
+int local_poll(struct link *link, struct link_ready *ret, unsigned max);
+bool local_may_wait(struct link *link);
+void local_wait(struct link *link, duration_ns timeout_ns);
+instant_ns local_next_deadline(struct link *link);
+void local_want_in(struct link_stream *stream, bool wanted);
+void local_want_out(struct link_stream *stream, bool wanted);
+
 // ---- io.c: octets. As in struct link_ops.
 ssize_t local_recv(struct link_stream *stream, struct mspan into);
 ssize_t local_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut);
@@ -221,20 +229,19 @@ void local_path_settle_for_tcp(struct local_stream *s);
 // Offers that nobody has asked for.
 void local_path_forget_offers(struct local_link *l);
 
-// ---- wait.c: who is ready, who sleeps, who is woken. As in struct link_ops.
-int local_poll(struct link *link, struct link_ready *ret, unsigned max);
-bool local_may_wait(struct link *link);
-void local_wait(struct link *link, duration_ns timeout_ns);
-instant_ns local_next_deadline(struct link *link);
-void local_want_in(struct link_stream *stream, bool wanted);
-void local_want_out(struct link_stream *stream, bool wanted);
+// ---- awake.c: who is looked at, who sleeps, who is woken.
+
 // Behind whatever has used the stream's memory: it is looked at from now on until it has been idle
 // for long; or, where somebody waits, what comes wakes him.
 void local_attend(struct local_stream *s);
-// It is not looked at any more.
-void local_unlist(struct local_stream *s);
 // Octets have moved.
 void local_note_moved(struct local_stream *s);
+// It is not looked at any more.
+void local_unlist(struct local_stream *s);
+// What there is to be told of it: a set of LINK_READY_...
+unsigned local_what_of(struct local_stream *s);
+// It is not looked at any more, and its peer rings. False: there is something to be done for it.
+bool local_fall_asleep(struct local_stream *s);
 // Somebody may wait, and is woken by this channel too from now on.
 void local_arm(struct local_link *l, struct local_channel *c);
 
