@@ -23,8 +23,8 @@
 
 #include "base/check.h"
 #include "bench/measure.h"
+#include "link/packet/internal.h"
 #include "link/packet/packet.h"
-#include "link/packet/stream.h"
 #include "link/wire.h"
 #include "rnic/create.h"
 #include "rnic/ep/ep.h"

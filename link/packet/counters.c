@@ -2,7 +2,7 @@
 
 #include "base/list.h"
 #include "base/time.h"
-#include "link/packet/stream.h"
+#include "link/packet/internal.h"
 #include "tcp/listen.h"
 #include "tcp/tcp.h"
 

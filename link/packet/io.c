@@ -7,7 +7,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/device/device.h"
-#include "link/packet/stream.h"
+#include "link/packet/internal.h"
 #include "net/host.h"
 #include "tcp/state.h"
 #include "tcp/tcp.h"

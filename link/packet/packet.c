@@ -7,7 +7,7 @@
 #include "base/list.h"
 #include "link/link_none.h"
 #include "link/packet/cut.h"
-#include "link/packet/stream.h"
+#include "link/packet/internal.h"
 #include "link/rest.h"
 #include "net/addr.h"
 #include "net/host.h"

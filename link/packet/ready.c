@@ -2,7 +2,7 @@
 
 #include "base/list.h"
 #include "base/port_link.h"
-#include "link/packet/stream.h"
+#include "link/packet/internal.h"
 #include "tcp/tcp.h"
 
 // A sender that found no room is told of room when this part of it is free again.

@@ -1,7 +1,5 @@
 // The packet link's streams: bound, listening, connected, closed and lingering.
 
-#include "link/packet/stream.h"
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -14,6 +12,7 @@
 #include "base/time.h"
 #include "base/trace.h"
 #include "link/device/device.h"
+#include "link/packet/internal.h"
 #include "net/addr.h"
 #include "tcp/tcp.h"
 #include "wire/ip.h"
