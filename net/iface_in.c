@@ -1,12 +1,12 @@
 // An interface, and what arrives there.
 
-#include "net/iface.h"
-
 #include <string.h>
 
 #include "base/check.h"
 #include "base/time.h"
+#include "net/iface.h"
 #include "net/iface_internal.h"
+#include "net/neighbour.h"
 #include "wire/ip.h"
 #include "wire/tcp.h"
 
