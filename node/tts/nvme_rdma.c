@@ -84,7 +84,7 @@ static bool on_request(void *ctx, const struct rdma_cm_event *event)
         reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, limit);
         return false;
     }
-    if (!nvme_rdma_queue_create(rdma, event->id, &wish, &why)) {
+    if (!nvme_rdma_queue_create(rdma, event->id, &wish, &nvme_rdma_transport, &why)) {
         reject(rdma, event->id, NVME_RDMA_NO_RESOURCES, why.text);
         return false;
     }

@@ -56,10 +56,11 @@ static struct fabric_shape shape_of(const struct nvme_rdma_queue *q)
                                  .quantum_len = 2 * NVME_DATA_LEN_MAX};
 }
 
-static bool nvme_create(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish)
+static bool nvme_create(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish,
+                        const struct nvme_transport *transport)
 {
     struct nvme_queue_parts parts = {.target = q->rdma->parts.target,
-                                     .transport = &nvme_rdma_transport,
+                                     .transport = transport,
                                      .connection = q,
                                      .command_count = q->slot_count,
                                      .qid = wish->qid,
@@ -71,6 +72,31 @@ static bool nvme_create(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *
     address_host(rdma_get_peer_addr(q->pair.id), parts.host, sizeof parts.host);
     q->nvme = nvme_queue_create(&parts);
     return q->nvme != NULL;
+}
+
+void nvme_rdma_receives_post(struct fabric_pair *p)
+{
+    struct nvme_rdma_queue *q = nvme_rdma_queue_of(p);
+    struct ibv_recv_wr wrs[FABRIC_POLL_BATCH], *bad;
+    struct ibv_sge sges[FABRIC_POLL_BATCH];
+    while (!list_is_empty(&q->idle)) {
+        unsigned count = 0;
+        for (struct list_link *l;
+             count < FABRIC_POLL_BATCH && (l = list_pop_head(&q->idle)) != NULL; count++) {
+            struct nvme_rdma_slot *slot = LIST_ENTRY(l, struct nvme_rdma_slot, link);
+            sges[count] = (struct ibv_sge){.addr = (uintptr_t)slot->capsule,
+                                           .length = NVME_RDMA_CAPSULE_LEN,
+                                           .lkey = q->message_mr->lkey};
+            wrs[count] = (struct ibv_recv_wr){
+                .wr_id = (uintptr_t)slot, .sg_list = &sges[count], .num_sge = 1};
+            if (count > 0) {
+                wrs[count - 1].next = &wrs[count];
+            }
+        }
+        if (ibv_post_recv(p->id->qp, wrs, &bad) != 0) {
+            fabric_fail(p, "its receives cannot be posted");
+        }
+    }
 }
 
 // RDMA Reads are ours alone: the host asks for none.
@@ -98,7 +124,8 @@ static void memory_destroy(struct nvme_rdma_queue *q)
     free(q);
 }
 
-static bool build(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish, struct why *ret_why)
+static bool build(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish,
+                  const struct nvme_transport *transport, struct why *ret_why)
 {
     const struct fabric_shape shape = shape_of(q);
     const char *what = NULL;
@@ -106,7 +133,7 @@ static bool build(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish, 
         what = "no queue pair";
     } else if (!memory_create(q)) {
         what = "no memory for its capsules";
-    } else if (!nvme_create(q, wish)) {
+    } else if (!nvme_create(q, wish, transport)) {
         what = "no memory for its commands";
     } else {
         nvme_rdma_receives_post(&q->pair);
@@ -119,7 +146,8 @@ static bool build(struct nvme_rdma_queue *q, const struct nvme_rdma_wish *wish, 
 }
 
 bool nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rdma_cm_id *id,
-                            const struct nvme_rdma_wish *wish, struct why *ret_why)
+                            const struct nvme_rdma_wish *wish,
+                            const struct nvme_transport *transport, struct why *ret_why)
 {
     struct fabric_device *device = fabric_device_find(&rdma->fabric, id->verbs, ret_why);
     struct nvme_rdma_queue *q = device != NULL ? calloc(1, sizeof *q) : NULL;
@@ -133,7 +161,7 @@ bool nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rdma_cm_id *id,
         list_init(lists[i]);
     }
     q->connect_until = instant_after(loop_now(rdma->parts.loop), connect_within_ns);
-    if (!build(q, wish, ret_why)) {
+    if (!build(q, wish, transport, ret_why)) {
         nvme_queue_force_destroy(q->nvme);
         fabric_pair_fini(&q->pair);
         memory_destroy(q);

@@ -110,11 +110,13 @@ static inline struct nvme_rdma_queue *nvme_rdma_queue_of(struct fabric_pair *p)
 
 // ---- nvme_rdma_queue.c
 
-// Makes the queue pair on `id`, posts all receives and accepts. False with `ret_why`; then the id
-// is still the caller's, to be rejected.
+// Makes the queue pair on `id`, whose commands move their data by `transport`, posts all receives
+// and accepts. False with `ret_why`; then the id is still the caller's, to be rejected.
 bool nvme_rdma_queue_create(struct nvme_rdma *rdma, struct rdma_cm_id *id,
-                            const struct nvme_rdma_wish *wish, struct why *ret_why);
+                            const struct nvme_rdma_wish *wish,
+                            const struct nvme_transport *transport, struct why *ret_why);
 // What a pair asks of it, as struct fabric_protocol says.
+void nvme_rdma_receives_post(struct fabric_pair *p);
 void nvme_rdma_await(struct fabric_pair *p, instant_ns now);
 void nvme_rdma_close(struct fabric_pair *p, instant_ns now);
 bool nvme_rdma_is_over(struct fabric_pair *p);
@@ -126,7 +128,6 @@ extern const struct nvme_transport nvme_rdma_transport;
 // As struct fabric_protocol says.
 void nvme_rdma_on_capsule(struct fabric_pair *p, const struct ibv_wc *wc, instant_ns now);
 void nvme_rdma_on_sent(struct fabric_pair *p, const struct ibv_wc *wc);
-void nvme_rdma_receives_post(struct fabric_pair *p);
 void nvme_rdma_retry(struct fabric_pair *p, instant_ns now);
 bool nvme_rdma_send(struct fabric_pair *p, instant_ns now);
 void nvme_rdma_abandon(struct fabric_pair *p, instant_ns now);

@@ -271,31 +271,6 @@ bool nvme_rdma_send(struct fabric_pair *p, instant_ns now)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-void nvme_rdma_receives_post(struct fabric_pair *p)
-{
-    struct nvme_rdma_queue *q = nvme_rdma_queue_of(p);
-    struct ibv_recv_wr wrs[FABRIC_POLL_BATCH], *bad;
-    struct ibv_sge sges[FABRIC_POLL_BATCH];
-    while (!list_is_empty(&q->idle)) {
-        unsigned count = 0;
-        for (struct list_link *l;
-             count < FABRIC_POLL_BATCH && (l = list_pop_head(&q->idle)) != NULL; count++) {
-            struct nvme_rdma_slot *slot = LIST_ENTRY(l, struct nvme_rdma_slot, link);
-            sges[count] = (struct ibv_sge){.addr = (uintptr_t)slot->capsule,
-                                           .length = NVME_RDMA_CAPSULE_LEN,
-                                           .lkey = q->message_mr->lkey};
-            wrs[count] = (struct ibv_recv_wr){
-                .wr_id = (uintptr_t)slot, .sg_list = &sges[count], .num_sge = 1};
-            if (count > 0) {
-                wrs[count - 1].next = &wrs[count];
-            }
-        }
-        if (ibv_post_recv(p->id->qp, wrs, &bad) != 0) {
-            fabric_fail(p, "its receives cannot be posted");
-        }
-    }
-}
-
 // The response, and all before it.
 void nvme_rdma_on_sent(struct fabric_pair *p, const struct ibv_wc *wc)
 {
