@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "base/port_link.h"
 #include "base/time.h"
+#include "cq/cq.h"
 #include "rnic/carrier.h"
 #include "rnic/ep/ep.h"
 #include "rnic/ep/state.h"
@@ -44,6 +45,14 @@ void shard_note_deadline(struct shard *shard, instant_ns deadline_ns)
     CHECK(shard_is_held(shard));
     shard->noted_ns = instant_min(shard->noted_ns, deadline_ns);
     shard_wake_before(shard, deadline_ns);
+}
+
+void shard_note_moderated(struct shard *shard)
+{
+    for (struct list_link *l = shard->moderated.next; l != &shard->moderated; l = l->next) {
+        struct cq *cq = LIST_ENTRY(l, struct rnic_cq, moderated_link)->cq;
+        shard_note_deadline(shard, cq_next_deadline(cq));
+    }
 }
 
 void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns)

@@ -1,4 +1,4 @@
-// Who waits for the end of copies: rnic/shard.c makes ours, rnic/ep/push.c begins and ends them;
+// Who waits for the end of copies: rnic/lock.c makes ours, rnic/ep/push.c begins and ends them;
 // those of peers into our memory are the link's to know of.
 
 #include "rnic/pull.h"

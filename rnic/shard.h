@@ -123,6 +123,10 @@ void shard_thread_mind(struct shard *shard, instant_ns at_ns);
 // For calls that change objects: waits for the lock, for at most one pass of a driver.
 void shard_lock(struct shard *shard);
 void shard_unlock(struct shard *shard);
+// The lock for a driver: only if it is free and nobody waits for it.
+bool shard_trylock(struct shard *shard);
+// Behind what has taken it as the puller. What he has to copy begins before he lets go.
+void shard_unlock_as_puller(struct shard *shard, instant_ns now);
 // Unlocks without serving anybody.
 void shard_let_go(struct shard *shard);
 // What is looked at of an endpoint lies in no cache, and is asked for in advance (base/fetch.h).
@@ -136,6 +140,12 @@ static inline bool shard_has_many(const struct shard *shard)
 static inline bool shard_is_held(const struct shard *shard)
 {
     return atomic_load_explicit(&shard->holder, memory_order_relaxed) == thread_pointer();
+}
+// Lock held. Who drives falls asleep by it alone, so he is not asleep before we let go if he is not
+// now.
+static inline bool shard_is_driver_asleep(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst) != 0;
 }
 // Lock held, and let go meanwhile: waits for the condition, or until then (CLOCK_MONOTONIC). 0 or
 // ETIMEDOUT.
@@ -193,6 +203,8 @@ void shard_settle_later(struct shard *shard, struct rnic_ep *ep);
 void shard_arm(struct shard *shard, struct rnic_ep *ep, instant_ns at_ns);
 // There will be something else to do at `deadline_ns`.
 void shard_note_deadline(struct shard *shard, instant_ns deadline_ns);
+// Completions come in any call: the thread must know until when an event may be held back.
+void shard_note_moderated(struct shard *shard);
 // The earliest of the endpoints', completion queues' and the link's.
 instant_ns shard_next_deadline(const struct shard *shard);
 // Wakes the thread if it would sleep beyond `deadline_ns`.

@@ -1,15 +1,22 @@
-#include "rnic/ep/ep.h"
+// An endpoint's life: it is made, gets a queue pair, loses it, and closes or breaks.
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "base/fetch.h"
+#include "base/port_link.h"
 #include "base/sockaddr.h"
 #include "base/span.h"
+#include "conn/retry.h"
+#include "iwarp/qp.h"
 #include "iwarp/state.h"
 #include "mpa/startup.h"
 #include "report/farewell.h"
+#include "rnic/batch.h"
+#include "rnic/carry.h"
+#include "rnic/ep/ep.h"
+#include "rnic/ep/state.h"
 #include "rnic/internal.h"
 #include "wire/extension.h"
 

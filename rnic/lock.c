@@ -1,16 +1,20 @@
-#include "rnic/shard.h"
+// The lock of a shard, and what whoever lets go of it does for others: bells that found it taken,
+// copies that were left to him, and what calls have left to be settled.
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/span.h"
 #include "base/thread.h"
 #include "link/sys.h"
+#include "report/farewell.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
+#include "rnic/packet/packet.h"
 #include "rnic/pull.h"
 #include "rnic/puller.h"
-#include "rnic/reads.h"
+#include "rnic/shard.h"
 
 static void say_farewells(struct list_link *farewells, struct trace *trace)
 {
@@ -82,15 +86,6 @@ void shard_fini(struct shard *shard)
 
 /* ---- the lock -------------------------------------------------------------------------------- */
 
-// Completions come in any call: the thread must know until when an event may be held back.
-static void note_moderated(struct shard *shard)
-{
-    for (struct list_link *l = shard->moderated.next; l != &shard->moderated; l = l->next) {
-        struct cq *cq = LIST_ENTRY(l, struct rnic_cq, moderated_link)->cq;
-        shard_note_deadline(shard, cq_next_deadline(cq));
-    }
-}
-
 static void note_holder(struct shard *shard)
 {
     atomic_store_explicit(&shard->holder, thread_pointer(), memory_order_relaxed);
@@ -135,8 +130,7 @@ struct guard shard_guard(const struct shard *shard)
     return (struct guard){.holder = &shard->holder};
 }
 
-// The lock for a driver: only if it is free and nobody waits for it.
-static bool shard_trylock(struct shard *shard)
+bool shard_trylock(struct shard *shard)
 {
     return atomic_load_explicit(&shard->waiter_count, memory_order_relaxed) == 0 &&
            take_if_free(shard);
@@ -164,7 +158,7 @@ static __attribute__((noinline)) void do_left_work(struct shard *shard)
     if (!list_is_empty(&shard->due)) {
         shard->carrier->settle(shard, rnic_now(shard->rnic));
     }
-    note_moderated(shard);
+    shard_note_moderated(shard);
     shard->carrier->tidy(shard);
 }
 
@@ -177,19 +171,13 @@ static __attribute__((noinline)) void let_go_and_say(struct shard *shard)
     say_farewells(&farewells, shard->rnic->trace);
 }
 
-// It falls asleep by the lock alone, so it is not asleep before we let go if it is not now.
-static bool is_driver_asleep(const struct shard *shard)
-{
-    return atomic_load_explicit(&shard->asleep_until_ns, memory_order_seq_cst) != 0;
-}
-
 void shard_unlock(struct shard *shard)
 {
     for (;;) {
         if (has_left_work(shard)) {
             do_left_work(shard);
         }
-        if (is_driver_asleep(shard)) { // the link's deadline may be nearer by now
+        if (shard_is_driver_asleep(shard)) { // the link's deadline may be nearer by now
             shard_wake_before(shard, shard_next_deadline(shard));
         }
         if (list_is_empty(&shard->farewells)) {
@@ -260,8 +248,7 @@ void shard_serve_doorbells(struct shard *shard, instant_ns now)
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-// Behind what has taken the lock as the puller. What he has to copy begins before he lets go.
-static void unlock_as_puller(struct shard *shard, instant_ns now)
+void shard_unlock_as_puller(struct shard *shard, instant_ns now)
 {
     if (!list_is_empty(&shard->due)) {
         shard->carrier->settle(shard, now);
@@ -284,7 +271,7 @@ void shard_pull(struct shard *shard, struct puller *puller)
         if (shard->pull_waiter_count > 0) {
             pthread_cond_broadcast(&shard->pull_ended);
         }
-        unlock_as_puller(shard, now);
+        shard_unlock_as_puller(shard, now);
     }
 }
 
@@ -300,7 +287,7 @@ static void serve_if_free(struct shard *shard)
     instant_ns now = rnic_now(shard->rnic);
     puller_note_look(shard, &puller, now);
     shard_serve_doorbells(shard, now);
-    unlock_as_puller(shard, now);
+    shard_unlock_as_puller(shard, now);
     shard_pull(shard, &puller);
 }
 
@@ -342,118 +329,4 @@ void shard_catch_up(struct shard *shard)
     const instant_ns now = rnic_now(shard->rnic);
     shard_serve_doorbells(shard, now);
     shard->carrier->settle(shard, now);
-}
-
-/* ---- one pass -------------------------------------------------------------------------------- */
-
-static bool serve_runnable(struct shard *shard, instant_ns now)
-{
-    struct list_link todo;
-    if (list_is_empty(&shard->runnable)) {
-        return false;
-    }
-    // Once around: who stops at a bound again joins the list behind us.
-    list_move_all(&todo, &shard->runnable);
-    struct list_link *l;
-    while ((l = list_pop_head(&todo)) != NULL) {
-        shard->carrier->run(l, now);
-    }
-    return true;
-}
-
-static void serve_deadlines(struct shard *shard, instant_ns now)
-{
-    struct deadline *d;
-    while ((d = deadlines_take_due(&shard->deadlines, now)) != NULL) {
-        shard->carrier->expire(d, now);
-    }
-    if (now >= shard->noted_ns) {
-        shard->noted_ns = INSTANT_NEVER;
-        shard->carrier->on_noted(shard, now);
-    }
-}
-
-// What was left for who may copy is his now, or the stream's if nobody came.
-static void serve_left(struct shard *shard, instant_ns now)
-{
-    bool is_puller = shard->puller != NULL;
-    if (!list_is_empty(&shard->left) && (is_puller || now >= puller_awaited_until(shard))) {
-        puller_note_return(shard, is_puller);
-        shard_recall_reads(shard);
-    }
-}
-
-// Completion events that moderation holds back.
-static void serve_moderated(struct shard *shard, instant_ns now)
-{
-    for (struct list_link *l = shard->moderated.next; l != &shard->moderated; l = l->next) {
-        cq_on_deadline(LIST_ENTRY(l, struct rnic_cq, moderated_link)->cq, now);
-    }
-    note_moderated(shard);
-}
-
-// The part of a pass that is not input. It is bounded.
-static bool serve_rest(struct shard *shard, instant_ns now)
-{
-    serve_left(shard, now);
-    bool moved = serve_runnable(shard, now);
-    serve_deadlines(shard, now);
-    shard->carrier->settle(shard, now);
-    serve_moderated(shard, now);
-    reads_on_pass(shard->rnic, now);
-    return moved;
-}
-
-bool shard_run(struct shard *shard, instant_ns now)
-{
-    CHECK(shard_is_held(shard));
-    gathering_on_found(&shard->gathering, now);
-    shard_serve_doorbells(shard, now);
-    bool moved = shard->carrier->serve(shard, now);
-    return serve_rest(shard, now) || moved;
-}
-
-void shard_pass_awake(struct shard *shard, struct puller *puller)
-{
-    shard_lock(shard);
-    if (is_driver_asleep(shard)) {
-        atomic_store_explicit(&shard->asleep_until_ns, 0, memory_order_seq_cst);
-        if (!atomic_load_explicit(&shard->is_thread_in_link, memory_order_seq_cst)) {
-            shard->carrier->link->sleep(shard, 0); // takes the wake
-        }
-    }
-    instant_ns now = rnic_now(shard->rnic);
-    if (puller != NULL) {
-        shard->puller = puller;
-        puller_note_look(shard, puller, now);
-    }
-    shard_run(shard, now);
-    unlock_as_puller(shard, now);
-}
-
-instant_ns shard_fall_asleep(struct shard *shard, bool may_pull)
-{
-    shard_lock(shard);
-    bool is_busy = (may_pull && !list_is_empty(&shard->left)) || !list_is_empty(&shard->runnable) ||
-                   !list_is_empty(&shard->due) || !shard->carrier->link->may_sleep(shard);
-    instant_ns until_ns = is_busy ? 0 : shard_next_deadline(shard);
-    atomic_store_explicit(&shard->asleep_until_ns, until_ns, memory_order_seq_cst);
-    shard_unlock(shard);
-    return until_ns;
-}
-
-enum shard_look shard_drive(struct shard *shard, struct puller *puller, instant_ns *ret_now)
-{
-    if (!shard_trylock(shard)) {
-        return SHARD_TAKEN;
-    }
-    shard->puller = puller;
-    instant_ns now = *ret_now = rnic_now(shard->rnic);
-    puller_note_look(shard, puller, now);
-    gathering_on_look(&shard->gathering, now);
-    shard_serve_doorbells(shard, now);
-    bool moved = shard->carrier->serve_busy(shard, now);
-    moved |= serve_rest(shard, now);
-    unlock_as_puller(shard, now);
-    return moved ? SHARD_MOVED : SHARD_STILL;
 }
