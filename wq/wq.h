@@ -13,7 +13,8 @@
 //   the end   wq_fail, wq_send_fail, wq_close, wq_flush_sends, wq_flush_receives, wq_resume,
 //             wq_reset
 //
-//     wq.c        creation, invariants, what the program's side calls
+//     create.c    creation, invariants
+//     post.c      what the program's side calls
 //     start.c     order, fences, what can be done at once
 //     request.c   read contexts on their way out and back
 //     gather.c    payload by handle and offset

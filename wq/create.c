@@ -1,10 +1,20 @@
-#include "wq/wq.h"
+// Work queues are made, begin, are reset and closed; and what must hold of them.
 
 #include <errno.h>
 
 #include "base/check.h"
+#include "base/guard.h"
+#include "base/list.h"
+#include "base/port_journal.h"
 #include "base/sge.h"
+#include "cq/cq.h"
+#include "mem/table.h"
 #include "wq/journal.h"
+#include "wq/oneshot.h"
+#include "wq/read_sched.h"
+#include "wq/ring.h"
+#include "wq/srq.h"
+#include "wq/wq.h"
 
 static bool is_config_valid(const struct wq_config *config)
 {
@@ -141,34 +151,6 @@ uint32_t wq_receive_count(const struct wq *wq)
 {
     return wq->config->srq != NULL ? srq_posted_count(wq->config->srq)
                                    : wqe_ring_posted(&wq->rq) - wq->rq_next;
-}
-
-/* ---- the program's side ---------------------------------------------------------------------- */
-
-struct send_wqe *wq_send_slot(struct wq *wq, unsigned ahead)
-{
-    return wqe_ring_slot(&wq->sq, ahead);
-}
-
-void wq_send_commit(struct wq *wq, unsigned count)
-{
-    if (JOURNAL_IS_KEPT(wq->config->journal)) {
-        wq_journal_sends(wq, count); // before the engine may have them
-    }
-    wqe_ring_commit(&wq->sq, count);
-}
-
-struct recv_wqe *wq_receive_slot(struct wq *wq, unsigned ahead)
-{
-    return wqe_ring_slot(&wq->rq, ahead);
-}
-
-void wq_receive_commit(struct wq *wq, unsigned count)
-{
-    if (JOURNAL_IS_KEPT(wq->config->journal)) {
-        wq_journal_receives(wq, count);
-    }
-    wqe_ring_commit(&wq->rq, count);
 }
 
 /* ---- invariants ------------------------------------------------------------------------------ */
