@@ -1,4 +1,4 @@
-#include "roce/rc.h"
+// A reliable queue pair is made, and what struct transport asks of it.
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/trace.h"
+#include "roce/rc.h"
+#include "roce/rc_counters.h"
 #include "roce/rc_internal.h"
 #include "roce/state.h"
 #include "wire/ip.h"
