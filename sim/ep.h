@@ -3,7 +3,7 @@
 // the programs have told their queue pairs of each other (by hand). Programs are the same: what a
 // connection of packets tells is told as an endpoint tells it.
 //
-//     ep.c            streams; which of them it is
+//     ep_stream.c     streams; which of them it is
 //     ep_conn.c       connections of packets, by the manager and by hand
 #pragma once
 

@@ -141,7 +141,7 @@ bool sim_node_init(struct sim_node *node, struct sim *sim, unsigned index)
     node->mailbox = calloc(SIM_MAILBOX_LEN, sizeof *node->mailbox);
     if (node->mailbox == NULL || !rnic_make(node) || rnic_pd_alloc(node->rnic, &node->pd) != 0 ||
         rnic_pd_alloc(node->rnic, &node->foreign_pd) != 0 || !blocks_make(node) ||
-        !queues_make(node) || sim_ep_listen(node) != 0) {
+        !queues_make(node)) {
         sim_fail(sim, "node %u: cannot be made", index);
         return false;
     }
@@ -182,7 +182,6 @@ static void check_live(struct sim_node *node)
 
 static void objects_fini(struct sim_node *node)
 {
-    sim_ep_destroy(node, &node->listener);
     if (node->srq != NULL) {
         expect(node, rnic_srq_destroy(node->srq), "destroying the SRQ");
     }

@@ -129,6 +129,8 @@ struct sim_greeting {
 const char *sim_phase_name(enum sim_phase phase);
 
 void sim_pair_init(struct sim_pair *pair, struct sim *sim, unsigned index);
+// The phase changes; the next one has its own limit.
+void sim_pair_enter(struct sim_pair *pair, enum sim_phase phase);
 // Starts connecting between two drawn nodes.
 void sim_pair_open(struct sim_pair *pair);
 // The program answers a request that waits.
@@ -142,12 +144,20 @@ void sim_pair_disconnect(struct sim_pair *pair);
 void sim_pair_settle(struct sim_pair *pair);
 // Frees everything at once, whatever state it is in: after a failure.
 void sim_pair_abandon(struct sim_pair *pair);
+
+// ---- side.c
+
+void sim_side_begin(struct sim_side *side, struct sim_node *node);
+// False: there is none, which has been said.
+bool sim_side_make_qp(struct sim_side *side);
 // The endpoint is destroyed: no event comes any more.
 void sim_side_destroy_ep(struct sim_side *side);
 // The queue pair is reset: what it posted never completes.
 void sim_side_reset_qp(struct sim_side *side);
 // The queue pair is destroyed, perhaps while it is in use.
 void sim_side_destroy_qp(struct sim_side *side);
+// Whatever is left of it is destroyed.
+void sim_side_end(struct sim_side *side);
 
 static inline struct sim_side *sim_side_peer(const struct sim_side *side)
 {

@@ -4,12 +4,15 @@
 //     params.c          what the seed draws first
 //     path.c            what carries the connections
 //     report.c          failures, traces
-//     sim.c             the clock, the loop
+//     run.c             the clock, the loop
 //     mailbox.c         events, until a program looks
-//     ep.c, ep_conn.c   ends of connections: streams, packets
+//     ep_stream.c       ends of connections that are streams
+//     ep_conn.c         ... that are packets
 //     node.c            a NIC and what a program makes on it
 //     drain.c           completions, taken out
-//     pair.c            the life of one connection
+//     phase.c           the life of one connection
+//     connecting.c      ... how it begins
+//     side.c            ... its two ends
 //     flow.c            datagrams and unreliable connections, and their oracle
 //     traffic.c         work requests
 //     stranger.c        packets that nobody has asked for

@@ -1,8 +1,9 @@
-#include "sim/ep.h"
+// Ends of connections that are streams; and for each call, which of them an end is.
 
 #include "base/qp_state.h"
 #include "rnic/connect.h"
 #include "rnic/rnic.h"
+#include "sim/ep.h"
 #include "sim/ep_conn.h"
 #include "sim/mailbox.h"
 #include "sim/node.h"

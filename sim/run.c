@@ -1,10 +1,19 @@
-#include "sim/sim.h"
+// A simulation's clock and loop: what is due happens, until the programs are done.
 
 #include "base/list.h"
+#include "base/prng.h"
 #include "base/time.h"
 #include "rnic/create.h"
+#include "sim/ep.h"
 #include "sim/flow.h"
+#include "sim/node.h"
 #include "sim/oracle_order.h"
+#include "sim/pair.h"
+#include "sim/params.h"
+#include "sim/path.h"
+#include "sim/sim.h"
+#include "sim/stranger.h"
+#include "sim/tamper.h"
 #include "sim/traffic.h"
 #include "sim/trouble.h"
 
@@ -204,6 +213,20 @@ static instant_ns clock_of_sim(void *ctx)
     return ((const struct sim *)ctx)->now_ns;
 }
 
+static void node_begin(struct sim *sim, unsigned index)
+{
+    if (sim_node_init(&sim->node[index], sim, index) && sim_ep_listen(&sim->node[index]) != 0) {
+        sim_fail(sim, "node %u: cannot listen", index);
+    }
+}
+
+static void node_end(struct sim_node *node)
+{
+    read_mail(node);
+    sim_ep_destroy(node, &node->listener);
+    sim_node_fini(node);
+}
+
 // After a failure the objects are in no order that could be checked: they only go away.
 static void take_down(struct sim *sim, unsigned nodes_made)
 {
@@ -214,8 +237,7 @@ static void take_down(struct sim *sim, unsigned nodes_made)
     }
     sim_flows_fini(sim);
     for (unsigned i = 0; i < nodes_made; i++) {
-        read_mail(&sim->node[i]);
-        sim_node_fini(&sim->node[i]);
+        node_end(&sim->node[i]);
     }
     sim_stranger_fini(sim);
     sim_path_end(&sim->path);
@@ -243,7 +265,7 @@ bool sim_run_params(struct sim *sim, const struct sim_params *params, bool is_tr
         sim_fail(sim, "no memory for the net");
     }
     while (!sim->has_failed && nodes_made < params->nodes) {
-        sim_node_init(&sim->node[nodes_made], sim, nodes_made);
+        node_begin(sim, nodes_made);
         nodes_made++;
     }
     if (!sim->has_failed && sim_flows_init(sim)) {
