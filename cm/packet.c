@@ -183,7 +183,20 @@ static int port_bind(int fd, const struct sockaddr *addr, int reuse)
     return error;
 }
 
-static int port_hold(struct cm_id *c, const struct sockaddr *addr, int *ret_fd)
+// The device's addresses are the host's, or those of an interface that it has for itself, of which
+// the kernel knows nothing.
+static void port_allow(int fd, const struct cm_device *device, const struct sockaddr *addr)
+{
+    const struct rnic_port port = rnic_port(device->rnic);
+    const struct in6_addr octets = sockaddr_octets(addr);
+    const int yes = 1;
+    if (rnic_port_find(&port, &octets) >= 0) {
+        setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes); // of both families
+    }
+}
+
+static int port_hold(struct cm_id *c, const struct cm_device *device, const struct sockaddr *addr,
+                     int *ret_fd)
 {
     const int reuse = c->options.reuse_addr, only = c->options.v6_only;
     const int fd = port_socket(c, addr->sa_family);
@@ -193,6 +206,7 @@ static int port_hold(struct cm_id *c, const struct sockaddr *addr, int *ret_fd)
     if (addr->sa_family == AF_INET6) {
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only);
     }
+    port_allow(fd, device, addr);
     const int error = port_bind(fd, addr, reuse);
     if (error != 0) {
         close(fd);
@@ -202,9 +216,10 @@ static int port_hold(struct cm_id *c, const struct sockaddr *addr, int *ret_fd)
     return 0;
 }
 
-static int port_take(struct cm_id *c, struct cm_packet *packet, const struct sockaddr *addr)
+static int port_take(struct cm_id *c, const struct cm_device *device, struct cm_packet *packet,
+                     const struct sockaddr *addr)
 {
-    int error = port_hold(c, addr, &packet->port_fd);
+    int error = port_hold(c, device, addr, &packet->port_fd);
     if (error == 0) {
         socklen_t len = sizeof packet->local;
         getsockname(packet->port_fd, (struct sockaddr *)&packet->local, &len);
@@ -222,7 +237,7 @@ static int bind_packet(struct cm_id *c, const struct cm_device *device, const st
     if (addr != NULL && c->ep != NULL) {
         packet->local = sockaddr_unmapped(addr);
     } else if (addr != NULL) {
-        int error = port_take(c, packet, addr);
+        int error = port_take(c, device, packet, addr);
         if (error != 0) {
             free(packet);
             return error;
@@ -242,7 +257,7 @@ static int port_show(struct cm_id *c)
     if (sockaddr_port((const struct sockaddr *)shown) != 0) {
         return 0;
     }
-    int error = port_hold(c, (const struct sockaddr *)shown, &fd);
+    int error = port_hold(c, c->device, (const struct sockaddr *)shown, &fd);
     if (error == 0) {
         getsockname(fd, (struct sockaddr *)&own, &len);
         sockaddr_set_port((struct sockaddr *)shown, sockaddr_port((const struct sockaddr *)&own));

@@ -1,16 +1,22 @@
 #include "host/datagram.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/device_wire.h"
+#include "base/port_datagram.h"
 #include "base/why.h"
 #include "host/clock.h"
+#include "host/link.h"
 #include "link/datagram/fault.h"
 #include "link/datagram/numbering.h"
 #include "link/datagram/pcap.h"
+#include "link/datagram/tap.h"
 #include "link/datagram/udp.h"
+#include "link/device/tap.h"
 #include "link/fault_model.h"
 
 // As of links of streams (host/link.c): before faults, since what is lost does not cross the wire.
@@ -53,8 +59,10 @@ static void numbering_try(struct datagram_udp_config *config)
     }
 }
 
-int host_datagram_link_create(const struct host_settings *settings, struct trace *trace,
-                              struct datagram_link **ret)
+/* ---- UDP sockets ----------------------------------------------------------------------------- */
+
+static int udp_create(const struct host_settings *settings, const struct fault_config *faults,
+                      struct trace *trace, struct datagram_link **ret)
 {
     struct datagram_udp_config config = {
         .port = (uint16_t)settings->roce_port,
@@ -62,13 +70,11 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
         .rcvbuf_len = settings->rcvbuf_len,
         .is_unchecked = !settings->rnic.crc,
         .is_local = host_settings_may_be_local(settings),
+        .corrupt = *faults,
         .linger_ns = DATAGRAM_LINGER_NS,
         .clock = host_clock,
         .trace = trace,
     };
-    if (!fault_config_parse(settings->fault, &config.corrupt)) {
-        config.corrupt = (struct fault_config){0};
-    }
     numbering_try(&config);
     int error = datagram_udp_create(&config, ret);
     if (error == -EUSERS) {
@@ -77,11 +83,72 @@ int host_datagram_link_create(const struct host_settings *settings, struct trace
         datagram_udp_stranger(config.port, &why);
         fprintf(stderr, "weft: cannot open " DEVICE_NAME_ROCE ": %s\n", why.text);
     }
+    return error;
+}
+
+/* ---- a tap interface ------------------------------------------------------------------------- */
+
+// An interface is one device's: that of streams has it where there is one.
+static bool is_on_tap(const struct host_settings *settings, struct device_tap_config *ret)
+{
+    return settings->wires == 1U << DEVICE_WIRE_ROCE &&
+           device_tap_config_parse(settings->link, ret);
+}
+
+static void port_fill(const struct device_tap_config *config, struct datagram_link *link,
+                      struct rnic_port *ret)
+{
+    *ret = (struct rnic_port){.addr_count = config->addr_count};
+    for (unsigned i = 0; i < config->addr_count; i++) {
+        memcpy(ret->addrs[i].addr.s6_addr, config->addrs[i].addr.octets,
+               sizeof ret->addrs[i].addr.s6_addr);
+        ret->addrs[i].interface = if_nametoindex(config->name);
+    }
+    ret->path_mtu = datagram_tap_path_mtu(link);
+}
+
+static int tap_create(const struct host_settings *settings, const struct fault_config *faults,
+                      struct device_tap_config *interface, struct trace *trace,
+                      struct rnic_port *port, struct datagram_link **ret)
+{
+    if (getrandom(&interface->seed, sizeof interface->seed, 0) < 0) {
+        return -errno;
+    }
+    interface->trace = trace;
+    const struct datagram_tap_config config = {
+        .interface = *interface,
+        .port = (uint16_t)settings->roce_port,
+        .is_unchecked = !settings->rnic.crc,
+        .corrupt = *faults,
+        .clock = host_clock,
+    };
+    int error = datagram_tap_create(&config, ret);
+    if (error != 0) {
+        host_tap_say_refused(interface->name, error);
+        return error;
+    }
+    port_fill(interface, *ret, port);
+    return 0;
+}
+
+/* ---- the link -------------------------------------------------------------------------------- */
+
+int host_datagram_link_create(const struct host_settings *settings, struct trace *trace,
+                              struct rnic_port *port, struct datagram_link **ret)
+{
+    struct fault_config faults;
+    struct device_tap_config interface;
+    if (!fault_config_parse(settings->fault, &faults)) {
+        faults = (struct fault_config){0};
+    }
+    int error = is_on_tap(settings, &interface)
+                    ? tap_create(settings, &faults, &interface, trace, port, ret)
+                    : udp_create(settings, &faults, trace, ret);
     if (error != 0) {
         return error;
     }
     capture_wrap(settings, ret);
-    return fault_wrap(&config.corrupt, ret);
+    return fault_wrap(&faults, ret);
 }
 
 void host_port_say_refused(const struct host_settings *settings, const struct rnic_port *port,

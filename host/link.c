@@ -149,6 +149,14 @@ static int udp_create(const struct host_settings *settings, struct trace *trace,
     return error != 0 ? error : packet_create(settings, device, true, trace, ret);
 }
 
+void host_tap_say_refused(const char *interface, int error)
+{
+    fprintf(stderr,
+            "weft: cannot use the network interface %s (WEFT_LINK): %s; make it first, "
+            "for this user: ip tuntap add\n",
+            interface, strerror(-error));
+}
+
 static int tap_create(const struct host_settings *settings, struct trace *trace, struct link **ret)
 {
     struct device *device;
@@ -162,10 +170,7 @@ static int tap_create(const struct host_settings *settings, struct trace *trace,
     }
     int error = device_tap_create(&config, &device);
     if (error != 0) {
-        fprintf(stderr,
-                "weft: cannot use the network interface %s (WEFT_LINK): %s; make it first, "
-                "for this user: ip tuntap add\n",
-                config.name, strerror(-error));
+        host_tap_say_refused(config.name, error);
     }
     return error != 0 ? error : packet_create(settings, device, false, trace, ret);
 }

@@ -8,3 +8,5 @@
 // The link, with what is to stand before it. 0 or a negative errno. A capture that cannot be
 // written is named on stderr, and left out.
 int host_link_create(const struct host_settings *settings, struct trace *trace, struct link **ret);
+// A tap interface cannot be had (`error`, a negative errno): why, on stderr, and what to do.
+void host_tap_say_refused(const char *interface, int error);

@@ -64,7 +64,8 @@ static int link_create(struct process *p, enum device_wire wire, const struct rn
         return host_link_create(&p->settings, &p->trace.trace, &parts->link);
     }
     parts->port = *port;
-    return host_datagram_link_create(&p->settings, &p->trace.trace, &parts->datagrams);
+    return host_datagram_link_create(&p->settings, &p->trace.trace, &parts->port,
+                                     &parts->datagrams);
 }
 
 static void parts_destroy(const struct rnic_parts *parts)

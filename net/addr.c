@@ -204,6 +204,7 @@ static size_t ipv4_emit(const struct net_flow *flow, const struct net_packet *pa
 static size_t ipv6_emit(const struct net_flow *flow, const struct net_packet *packet, uint8_t *buf)
 {
     struct ipv6_header h = {.traffic_class = packet->tos,
+                            .flow_label = packet->flow_label,
                             .payload_len = (uint16_t)packet->body_len,
                             .next_header = packet->protocol,
                             .hop_limit = packet->hops};

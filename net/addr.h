@@ -69,7 +69,8 @@ uint64_t net_flow_pseudo_sum(const struct net_flow *flow, uint8_t protocol, uint
 struct net_packet {
     uint8_t tos, protocol, hops;
     uint16_t ipv4_id;
-    size_t body_len; // octets behind the header
+    uint32_t flow_label; // IPv6
+    size_t body_len;     // octets behind the header
 };
 
 enum { NET_IP_HEADER_MAX = IPV6_HEADER_LEN };

@@ -2,9 +2,11 @@
 // around them, and what a host must do beside carrying TCP: ARP, neighbour discovery, answers to
 // echo requests, and understanding what ICMP says about its own segments.
 //
-//     net_iface_on_frame   one has arrived -> a TCP segment, news about one, or nothing for TCP
-//     net_iface_send       segments leave, as packets or a run of them as one large one
-//     net_iface_route      which of the addresses a packet to somebody would leave from
+//     net_iface_on_frame     one has arrived -> a TCP segment, news about one, a datagram of UDP
+//                            where somebody takes such, or nothing for those above
+//     net_iface_send         segments leave, as packets or a run of them as one large one
+//     net_iface_send_packet  a packet leaves that is whole already, to a group too
+//     net_iface_route        which of the addresses a packet to somebody would leave from
 //
 // Refused by name and counted: fragments, source routes, packets for others or from impossible
 // senders, bad checksums. The interface does not forward, and sends no packet that is larger than
@@ -54,7 +56,8 @@ struct net_iface_config {
     uint16_t mtu;                               // octets of an IP packet
     bool has_ethernet;                          // frames, not packets; then ...
     struct eth_addr eth;                        // ... this is the interface's address
-    bool offloads; // whoever takes frames completes checksums and cuts large ones
+    bool offloads;        // whoever takes frames completes checksums and cuts large ones
+    bool takes_datagrams; // of UDP, to any group too: who is above knows its groups and ports
     struct net_frame_port port;
 };
 
@@ -65,8 +68,8 @@ struct net_iface_config {
     X(bad_senders, "packets from an address that nobody can send from") \
     X(bad_packets, "packets whose IP header was refused")               \
     X(fragments, "fragments, refused")                                  \
-    X(bad_checksums, "TCP or ICMP checksums that were wrong")           \
-    X(other_protocols, "packets of neither TCP nor ICMP")               \
+    X(bad_checksums, "TCP, UDP or ICMP checksums that were wrong")      \
+    X(other_protocols, "packets of a protocol that nobody takes")       \
     X(bad_icmp, "ICMP or ARP messages that were refused")               \
     X(echoes, "echo requests answered")                                 \
     X(questions_in, "ARP requests and neighbour solicitations for us")  \
@@ -89,6 +92,7 @@ struct net_iface {
 enum net_arrival_kind {
     NET_ARRIVAL_NOTHING,     // nothing for TCP
     NET_ARRIVAL_SEGMENT,     // `segment`, on `flow` but for the ports
+    NET_ARRIVAL_DATAGRAM,    // `packet`, IP header and all, on `flow` but for the ports
     NET_ARRIVAL_PATH,        // ICMP: segments of `segment_len_max` octets fit the path of `flow`
     NET_ARRIVAL_UNREACHABLE, // ICMP: `error`, a negative errno, about `flow`
     NET_ARRIVAL_ROOM,        // somebody was found that segments wait for: sending may go on
@@ -98,6 +102,9 @@ struct net_arrival {
     enum net_arrival_kind kind;
     struct net_flow flow;
     struct span segment;
+    struct span packet;       // DATAGRAM: its UDP header, and what follows, is `segment`
+    uint32_t flow_label;      // DATAGRAM over IPv6
+    uint8_t tos, hops;        // DATAGRAM
     enum ip_ecn ecn;          // of its packet
     struct span quoted;       // ICMP: what it quotes of a segment, NET_QUOTED_LEN octets or more
     uint32_t segment_len_max; // header and payload
@@ -114,12 +121,18 @@ enum net_sent {
     NET_SENT,
     NET_SENT_NO_ROOM,     // the device has none, or a neighbour is being asked: NET_ARRIVAL_ROOM
     NET_SENT_UNREACHABLE, // dropped
+    NET_SENT_ASKED,       // a packet's neighbour is being asked: NET_ARRIVAL_ROOM
 };
 // `*ret_count`: how many of the segments were taken, from the first on. Runs are for interfaces
 // with `offloads` alone. `tos`: but for its lowest two bits, which the segments have.
 enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flow, uint8_t tos,
                              const struct net_segments *segments, instant_ns now,
                              unsigned *ret_count);
+
+// The packet begins with its IP header and is no longer than the MTU; in front of it are
+// ETH_HEADER_LEN octets of room. Not for our own addresses.
+enum net_sent net_iface_send_packet(struct net_iface *iface, struct mspan packet,
+                                    const struct net_addr *remote, instant_ns now);
 
 // Of every packet, in both directions.
 static inline bool net_iface_has_addr(const struct net_iface *iface, const struct net_addr *addr)

@@ -2,13 +2,16 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/check.h"
+#include "base/span.h"
 #include "base/time.h"
 #include "net/iface.h"
 #include "net/iface_internal.h"
 #include "net/neighbour.h"
 #include "wire/ip.h"
 #include "wire/tcp.h"
+#include "wire/udp_header.h"
 
 void net_iface_init(struct net_iface *iface, const struct net_iface_config *config)
 {
@@ -29,7 +32,8 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
                                       .remote = net_addr_from_ipv6(h.src)};
         ret->protocol = h.next_header;
         ret->hops = h.hop_limit;
-        ret->ecn = h.traffic_class & IP_ECN_MASK;
+        ret->tos = h.traffic_class;
+        ret->flow_label = h.flow_label;
         ret->is_ipv6 = true;
     } else {
         struct ipv4_header h;
@@ -38,10 +42,14 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
                                       .remote = net_addr_from_ipv4(h.src)};
         ret->protocol = h.protocol;
         ret->hops = h.ttl;
-        ret->ecn = h.tos & IP_ECN_MASK;
+        ret->tos = h.tos;
     }
+    ret->ecn = ret->tos & IP_ECN_MASK;
     iface->counters.fragments += verdict == IP_PARSE_FRAGMENT;
     iface->counters.bad_packets += verdict != IP_PARSE_OK && verdict != IP_PARSE_FRAGMENT;
+    if (verdict == IP_PARSE_OK) { // what a lower layer padded is none of it
+        ret->whole = span_of(in.ptr, (size_t)(ret->body.ptr - in.ptr) + ret->body.len);
+    }
     return verdict == IP_PARSE_OK;
 }
 
@@ -82,18 +90,55 @@ static void on_tcp(struct net_iface *iface, const struct ip_packet *packet, bool
     ret->ecn = packet->ecn;
 }
 
+// Without a checksum too: over IPv4 that is allowed (RFC 768), and RoCEv2 has none over IPv6 either
+// (RFC 6935).
+static void on_udp(struct net_iface *iface, const struct ip_packet *packet, bool is_checked,
+                   struct net_arrival *ret)
+{
+    const size_t len =
+        packet->body.len >= UDP_HEADER_LEN ? get_be16(packet->body.ptr + UDP_OFF_LEN) : 0;
+    if (len < UDP_HEADER_LEN || len > packet->body.len) {
+        iface->counters.bad_packets++;
+        return;
+    }
+    const struct span datagram = span_of(packet->body.ptr, len);
+    const bool has_checksum = get_be16(datagram.ptr + UDP_OFF_CHECKSUM) != 0;
+    uint64_t sum = net_flow_pseudo_sum(&packet->flow, IP_PROTOCOL_UDP, (uint32_t)len);
+    if (has_checksum && !is_checked && inet_sum_fold(inet_sum_add(sum, datagram)) != 0) {
+        iface->counters.bad_checksums++;
+        return;
+    }
+    *ret = (struct net_arrival){
+        .kind = NET_ARRIVAL_DATAGRAM,
+        .flow = packet->flow,
+        .segment = datagram,
+        .packet = span_of(packet->whole.ptr, packet->whole.len - (packet->body.len - len)),
+        .flow_label = packet->flow_label,
+        .tos = packet->tos,
+        .hops = packet->hops,
+    };
+}
+
+static bool is_for_us(const struct net_iface *iface, const struct ip_packet *packet)
+{
+    const struct net_addr *local = &packet->flow.local;
+    return net_iface_has_addr(iface, local) || is_solicited_node(iface, local) ||
+           (iface->config.takes_datagrams && packet->protocol == IP_PROTOCOL_UDP &&
+            net_addr_is_multicast(local));
+}
+
 static void on_packet(struct net_iface *iface, struct ip_packet *packet, bool is_checked,
                       instant_ns now, struct net_arrival *ret)
 {
-    bool is_ours = net_iface_has_addr(iface, &packet->flow.local);
     bool is_tcp = packet->protocol == IP_PROTOCOL_TCP;
-    if ((!is_ours && !is_solicited_node(iface, &packet->flow.local)) ||
-        (is_tcp && packet->was_for_many)) { // RFC 1122 section 3.3.6
+    if (!is_for_us(iface, packet) || (is_tcp && packet->was_for_many)) { // RFC 1122 section 3.3.6
         iface->counters.of_others++;
     } else if (is_from_nobody(iface, &packet->flow.remote)) {
         iface->counters.bad_senders++;
-    } else if (is_tcp && is_ours) {
+    } else if (is_tcp && net_iface_has_addr(iface, &packet->flow.local)) {
         on_tcp(iface, packet, is_checked, ret);
+    } else if (packet->protocol == IP_PROTOCOL_UDP && iface->config.takes_datagrams) {
+        on_udp(iface, packet, is_checked, ret);
     } else if (packet->protocol == (packet->is_ipv6 ? IP_PROTOCOL_ICMPV6 : IP_PROTOCOL_ICMP)) {
         iface_on_icmp(iface, packet, now, ret);
     } else {

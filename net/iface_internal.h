@@ -11,10 +11,12 @@
 // A packet for us, whatever its family: `flow` without ports, from our end.
 struct ip_packet {
     struct net_flow flow;
-    struct span body;
+    struct span whole, body; // from its own header on, and what that carries
+    uint32_t flow_label;
     struct eth_addr from_eth; // with Ethernet
     uint8_t protocol;
     uint8_t hops; // left: TTL or hop limit
+    uint8_t tos;
     enum ip_ecn ecn;
     bool is_ipv6;
     bool was_for_many; // the frame that it came in
@@ -35,6 +37,12 @@ bool iface_is_no_host(const struct net_iface *iface, const struct net_addr *remo
 // Who is to get frames to `remote`. False: there is no way there.
 bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote,
                     struct net_addr *ret);
+
+// iface_out.c
+
+// Who gets frames to `remote`, asking if need be. NET_SENT: `*ret` does.
+enum net_sent iface_find_neighbour(struct net_iface *iface, const struct net_addr *remote,
+                                   instant_ns now, struct eth_addr *ret);
 
 // iface_frame.c
 

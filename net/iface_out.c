@@ -49,9 +49,8 @@ static bool send_segment(struct net_iface *iface, struct iface_headers *h,
     return is_sent;
 }
 
-// Who gets the frames, asking if need be.
-static enum net_sent find_neighbour(struct net_iface *iface, const struct net_addr *remote,
-                                    instant_ns now, struct eth_addr *ret)
+enum net_sent iface_find_neighbour(struct net_iface *iface, const struct net_addr *remote,
+                                   instant_ns now, struct eth_addr *ret)
 {
     struct net_addr hop;
     bool is_to_be_asked = false;
@@ -67,7 +66,7 @@ static enum net_sent find_neighbour(struct net_iface *iface, const struct net_ad
         iface_ask(iface, &hop, answer == NET_NEIGHBOUR_KNOWN ? ret : NULL);
     }
     return answer == NET_NEIGHBOUR_KNOWN   ? NET_SENT
-           : answer == NET_NEIGHBOUR_ASKED ? NET_SENT_NO_ROOM
+           : answer == NET_NEIGHBOUR_ASKED ? NET_SENT_ASKED
                                            : NET_SENT_UNREACHABLE;
 }
 
@@ -82,14 +81,14 @@ enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flo
                               .protocol = transport->protocol,
                               .hops = IFACE_HOPS,
                               .to = &to};
-    enum net_sent found = find_neighbour(iface, &flow->remote, now, &to);
+    enum net_sent found = iface_find_neighbour(iface, &flow->remote, now, &to);
     *ret_count = 0;
     if (found == NET_SENT_UNREACHABLE) {
         iface->counters.unreachable += segments->count;
         *ret_count = segments->count;
     }
     if (found != NET_SENT) {
-        return found;
+        return found == NET_SENT_ASKED ? NET_SENT_NO_ROOM : found;
     }
     while (*ret_count < segments->count) {
         if (!send_segment(iface, &h, transport, &segments->at[*ret_count])) {

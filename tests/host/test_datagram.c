@@ -11,17 +11,20 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "base/device_wire.h"
 #include "host/datagram.h"
 #include "tests/own_port.h"
 
 enum { HEAD_LEN = 12, MANY = 100, TURNS = 50, CAPTURE_HEADER_LEN = 24 };
 
 static struct host_settings settings;
+static struct rnic_port the_port;
 static struct datagram_link *the_link;
 static const struct in6_addr here = {.s6_addr = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 77}};
 
 static int begin(void **state)
 {
+    the_port = (struct rnic_port){.addrs = {{.addr = here}}, .addr_count = 1};
     settings = (struct host_settings){.roce_port = own_port(), .rnic.crc = true};
     return 0;
 }
@@ -34,7 +37,7 @@ static int end(void **state)
 
 static void make(void)
 {
-    assert_int_equal(host_datagram_link_create(&settings, NULL, &the_link), 0);
+    assert_int_equal(host_datagram_link_create(&settings, NULL, &the_port, &the_link), 0);
     assert_int_equal(datagram_open(the_link, &here, 0), 0);
 }
 
@@ -144,7 +147,7 @@ static uint64_t lanes_made(void)
     uint8_t head[HEAD_LEN] = {0x64};
     uint64_t made = 0;
     make();
-    assert_int_equal(host_datagram_link_create(&settings, NULL, &other), 0);
+    assert_int_equal(host_datagram_link_create(&settings, NULL, &the_port, &other), 0);
     put_be32(head + 4, other->qp_num_first + 9);
     const struct datagram_tx tx = {.path = &path, .head = span_of(head, sizeof head)};
     for (unsigned i = 0; i < MANY; i++) {
@@ -184,6 +187,26 @@ static void packets_within_the_host_are_lost(void **state)
     assert_int_equal(lanes_made(), 0);
 }
 
+// An interface is one device's: where there are streams, it is theirs.
+static void tap_interface_is_left_to_streams_where_there_are_any(void **state)
+{
+    settings.wires = 1U << DEVICE_WIRE_IWARP | 1U << DEVICE_WIRE_ROCE;
+    snprintf(settings.link, sizeof settings.link, "tap:weft9,10.9.0.2/24");
+    make();
+    assert_string_equal(the_link->ops->name, "udp");
+    assert_memory_equal(&the_port.addrs[0].addr, &here, sizeof here); // the host's, as they were
+}
+
+static void tap_interface_that_cannot_be_had_is_no_link(void **state)
+{
+    struct datagram_link *none;
+    settings.wires = 1U << DEVICE_WIRE_ROCE;
+    snprintf(settings.link, sizeof settings.link, "tap:lo,10.9.0.2/24"); // another kind of one
+    assert_int_not_equal(host_datagram_link_create(&settings, NULL, &the_port, &none), 0);
+    settings.link[0] = '\0';
+    make(); // to be destroyed
+}
+
 int main(void)
 {
 #define HOST_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -199,6 +222,8 @@ int main(void)
         HOST_TEST(packets_within_the_host_go_by_udp_if_the_setting_says_so),
         HOST_TEST(packets_within_the_host_are_recorded),
         HOST_TEST(packets_within_the_host_are_lost),
+        HOST_TEST(tap_interface_is_left_to_streams_where_there_are_any),
+        HOST_TEST(tap_interface_that_cannot_be_had_is_no_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

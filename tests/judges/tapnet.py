@@ -1,4 +1,4 @@
-"""Network namespaces with tap devices, for programs over weft's own TCP on such a device.
+"""Network namespaces with tap devices, for programs over weft's own TCP, or RoCE, on such a device.
 
 enter_namespace() puts the calling script into network and process namespaces of its own, so nothing
 can collide and nothing outlives the script. A TapSide is a side in the sense of judge.py whose
@@ -57,9 +57,10 @@ class TapSide(Local):
     """Programs under weft with the device weftN: host 10.78.N.2, this machine being 10.78.N.1.
 
     by_peer: they have the machine's own sockets too, for all other peers.
+    roce: the device is RoCE's, and the only one.
     """
 
-    def __init__(self, number, scratch=None, options=(), by_peer=False):
+    def __init__(self, number, scratch=None, options=(), by_peer=False, roce=False):
         if not os.access(WEFT, os.X_OK):
             skip_all(f'{WEFT} is not built')
         device, net = f'weft{number}', f'10.78.{number}'
@@ -69,12 +70,17 @@ class TapSide(Local):
         ip('link', 'set', device, 'up')
         link = f'tap:{device},{net}.2/24,gateway={net}.1'
         link = f'10.78.0.0/16={link};*=socket' if by_peer else link
+        options = [*options, '--wire=roce'] if roce else options
+        self.roce = roce
         # Root of these namespaces only; there is nobody else in them.
         super().__init__(f'{net}.2', [WEFT, 'run', f'--link={link}', *options],
                          unprivileged=False, scratch=scratch)
 
     def listens(self, port):
-        """No table of the kernel knows: a connection tells, which says nothing and goes again."""
+        """No table of the kernel knows: a connection tells, which says nothing and goes again.
+        A port of RoCE's connection manager is held in the kernel's table all the same."""
+        if self.roce:
+            return super().listens(port)
         try:
             socket.create_connection((self.addr, port), timeout=0.5).close()
             return True

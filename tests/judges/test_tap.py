@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Judges over weft's own TCP as real IP packets: two processes, a tap device for each, alone and
-beside the kernel's TCP for other peers."""
+beside the kernel's TCP for other peers; and over RoCE's packets as they are, a tap device for each,
+and with weft on the kernel's UDP at the other end."""
 
 import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,6 +105,34 @@ def cases_marked(folder):
                  'weft heeds marks that the kernel echoes')
 
 
+def every_icrc_was_checked(folder):
+    """Why not; None: all packets that came by a tap device had a right ICRC, and there were some."""
+    links = [json.loads(line).get('weft_roce0', {}).get('packets', {})
+             for path in pathlib.Path(folder).iterdir() for line in path.read_text().splitlines()]
+    taps = [link for link in links if 'frames_in' in link]
+    if not taps or any(link['packets_in'] == 0 or link['icrc_wrong'] for link in taps):
+        return f'not every packet came with a right ICRC: {taps}'
+    return None
+
+
+def cases_roce(folder):
+    def checked(case):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        return dataclasses.replace(
+            case, env={**case.env, 'WEFT_STATS_FILE': os.path.join(folder, '%p')},
+            check=lambda outcome: ((case.check(outcome) if case.check else None)
+                                   or every_icrc_was_checked(folder)))
+
+    yield checked(rping('RoCE'))
+    yield rping('RoCE on a bad path', 'loss=1%,reorder=2%,duplicate=1%,seed=3')
+    yield checked(Case('udaddy: RoCE', ['udaddy', '-s', '{addr}', '-p', '{port}', '-C', 20],
+                       ['udaddy', '-p', '{port}', '-C', 20]))
+    for program in 'ib_write_bw', 'ib_read_bw', 'ib_send_bw':
+        yield checked(perftest(program))
+    yield checked(perftest('ib_atomic_bw', 8))
+
+
 def main():
     options = judge.argument_parser(__doc__).parse_args()
     try:
@@ -119,6 +149,16 @@ def main():
           Local('10.78.4.1', [WEFT, 'run', '--link=socket'], unprivileged=False) as client):
         marked = judge.chosen(options, lambda: cases_marked(folder))
         judge.run_chosen(tap, marked, server, client)
+    with (tapnet.TapSide(5, roce=True) as server, tapnet.TapSide(6, roce=True) as client,
+          tempfile.TemporaryDirectory() as folder):
+        roce = judge.chosen(options, lambda: cases_roce(os.path.join(folder, 'counters')))
+        judge.run_chosen(tap, roce, server, client)
+    with (tapnet.TapSide(7, roce=True) as tap_side, tempfile.TemporaryDirectory() as folder,
+          Local('10.78.7.1', [WEFT, 'run', '--wire=roce'], unprivileged=False) as socket_side):
+        counters = os.path.join(folder, 'counters')
+        for server, client in (tap_side, socket_side), (socket_side, tap_side):
+            judge.run_chosen(tap, judge.chosen(options, lambda: cases_roce(counters)), server,
+                             client)
     sys.exit(tap.finish())
 
 

@@ -285,6 +285,7 @@ void script_host_on_packet(struct script_host *h, const uint8_t *octets, size_t 
     case NET_ARRIVAL_UNREACHABLE:
         net_on_unreachable(h->host, &a.flow, get_be32(a.quoted.ptr + TCP_OFF_SEQ), a.error);
         break;
+    case NET_ARRIVAL_DATAGRAM: // nobody takes such here
     case NET_ARRIVAL_ROOM:
     case NET_ARRIVAL_NOTHING:
         break;

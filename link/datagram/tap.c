@@ -1,0 +1,328 @@
+#include "link/datagram/tap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "link/datagram/slot.h"
+#include "link/datagram/tap_link.h"
+#include "link/datagram/udp.h"
+#include "link/device/tap_interface.h"
+#include "net/addr.h"
+#include "net/iface.h"
+#include "wire/bth.h"
+#include "wire/icrc.h"
+#include "wire/immdt.h"
+#include "wire/ip.h"
+#include "wire/reth.h"
+#include "wire/udp_header.h"
+
+enum {
+    SLOT_COUNT = 255,
+    // The kernel keeps so many frames for us; none is taken to be shorter than the least path MTU.
+    INTERFACE_FRAMES_MAX = 500,
+    PATH_MTU_MIN = 256,
+    PATH_MTU_MAX = 4096,
+    // With a payload, from the IP header to the ICRC: the longest there are.
+    HEADERS_LEN = IPV6_HEADER_LEN + UDP_HEADER_LEN + BTH_LEN + RETH_LEN + IMMDT_LEN + ICRC_LEN,
+};
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static unsigned *opened_at(struct datagram_tap *t, const struct in6_addr *addr)
+{
+    const struct net_addr a = datagram_tap_addr(addr);
+    for (unsigned i = 0; i < t->iface.config.addr_count; i++) {
+        if (net_addr_equal(&t->iface.config.addrs[i].addr, &a)) {
+            return &t->opened[i];
+        }
+    }
+    return NULL;
+}
+
+static int tap_open(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id)
+{
+    unsigned *opened = opened_at(datagram_tap_of(link), local);
+    if (opened == NULL) {
+        return -EADDRNOTAVAIL;
+    }
+    ++*opened;
+    return 0;
+}
+
+static void tap_close(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id)
+{
+    unsigned *opened = opened_at(datagram_tap_of(link), local);
+    if (opened != NULL && *opened > 0) {
+        --*opened;
+    }
+}
+
+// The first address of the family: where a group's packets leave from.
+static bool first_of_family(const struct datagram_tap *t, const struct net_addr *remote,
+                            struct net_addr *ret)
+{
+    for (unsigned i = 0; i < t->iface.config.addr_count; i++) {
+        const struct net_addr *own = &t->iface.config.addrs[i].addr;
+        if (net_addr_is_ipv4(own) == net_addr_is_ipv4(remote)) {
+            *ret = *own;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int tap_route(struct datagram_link *link, const struct in6_addr *remote, uint32_t scope_id,
+                     struct in6_addr *ret_local)
+{
+    struct datagram_tap *t = datagram_tap_of(link);
+    const struct net_addr to = datagram_tap_addr(remote);
+    struct net_addr from = to;
+    bool is_found = net_iface_has_addr(&t->iface, &to) ||
+                    (net_addr_is_multicast(&to) ? first_of_family(t, &to, &from)
+                                                : net_iface_route(&t->iface, &to, &from));
+    if (!is_found) {
+        return -ENETUNREACH;
+    }
+    memcpy(ret_local->s6_addr, from.octets, sizeof ret_local->s6_addr);
+    return 0;
+}
+
+static uint32_t tap_len_max(struct datagram_link *link, const struct datagram_path *path)
+{
+    const struct datagram_tap *t = datagram_tap_of(link);
+    uint32_t len = t->iface.config.mtu - datagram_tap_headers_len(&path->remote);
+    return len < DATAGRAM_LEN_MAX + ICRC_LEN ? len : DATAGRAM_LEN_MAX + ICRC_LEN;
+}
+
+uint32_t datagram_tap_path_mtu(const struct datagram_link *link)
+{
+    const struct datagram_tap *t = datagram_tap_of(link);
+    uint32_t mtu = PATH_MTU_MIN;
+    while (mtu < PATH_MTU_MAX && 2 * mtu + HEADERS_LEN <= t->iface.config.mtu) {
+        mtu *= 2;
+    }
+    return mtu;
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static struct tap_membership *membership_find(struct datagram_tap *t, const struct in6_addr *group)
+{
+    for (unsigned i = 0; i < TAP_GROUPS_MAX; i++) {
+        struct tap_membership *m = &t->groups[i];
+        if (m->count > 0 && IN6_ARE_ADDR_EQUAL(&m->group, group)) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
+static struct tap_membership *membership_new(struct datagram_tap *t)
+{
+    for (unsigned i = 0; i < TAP_GROUPS_MAX; i++) {
+        if (t->groups[i].count == 0) {
+            return &t->groups[i];
+        }
+    }
+    return NULL;
+}
+
+static int tap_join(struct datagram_link *link, const struct in6_addr *group,
+                    const struct in6_addr *local, uint32_t scope_id)
+{
+    struct datagram_tap *t = datagram_tap_of(link);
+    unsigned *opened = opened_at(t, local);
+    if (!datagram_addr_is_group(group)) {
+        return -EINVAL;
+    }
+    if (opened == NULL || *opened == 0) {
+        return -EADDRNOTAVAIL;
+    }
+    struct tap_membership *m = membership_find(t, group);
+    m = m != NULL ? m : membership_new(t);
+    if (m == NULL) {
+        return -ENOBUFS;
+    }
+    m->group = *group;
+    m->count++;
+    return 0;
+}
+
+static void tap_leave(struct datagram_link *link, const struct in6_addr *group,
+                      const struct in6_addr *local, uint32_t scope_id)
+{
+    struct tap_membership *m = membership_find(datagram_tap_of(link), group);
+    if (m != NULL) {
+        m->count--;
+    }
+}
+
+bool datagram_tap_is_open(struct datagram_tap *t, const struct in6_addr *local)
+{
+    const unsigned *opened = opened_at(t, local);
+    return opened != NULL ? *opened > 0 : membership_find(t, local) != NULL;
+}
+
+/* ---- others ---------------------------------------------------------------------------------- */
+
+// Nobody here knows of a receiver's buffer.
+static bool tap_has_room(struct datagram_link *link, const struct datagram_tx *tx)
+{
+    return true;
+}
+
+// The addresses are this process's alone, so nobody else serves anything at them, ...
+static int tap_serve(struct datagram_link *link, uint64_t service, const struct in6_addr *local)
+{
+    return 0;
+}
+
+static void tap_unserve(struct datagram_link *link, uint64_t service, const struct in6_addr *local)
+{
+}
+
+static bool tap_is_served(struct datagram_link *link, uint64_t service,
+                          const struct in6_addr *local)
+{
+    return false;
+}
+
+// ... inherits from us, ...
+static void tap_bequeath(struct datagram_link *link, uint32_t place, const struct datagram_tx *tx)
+{
+}
+
+static void tap_revoke(struct datagram_link *link, uint32_t place)
+{
+}
+
+// ... or gets packets.
+static bool tap_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
+{
+    return false;
+}
+
+static uint64_t tap_receive_buffer_len(const struct datagram_link *link)
+{
+    return INTERFACE_FRAMES_MAX * PATH_MTU_MIN;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+// Each look finds all that has come.
+static void tap_look_around(struct datagram_link *link)
+{
+}
+
+static instant_ns tap_next_deadline(struct datagram_link *link)
+{
+    return net_iface_next_deadline(&datagram_tap_of(link)->iface);
+}
+
+static bool tap_may_wait(struct datagram_link *link)
+{
+    const struct datagram_tap *t = datagram_tap_of(link);
+    const bool is_room = t->was_full && !t->is_blocked && !list_is_empty(&t->unused);
+    return list_is_empty(&t->looped) && !is_room;
+}
+
+static void tap_wait(struct datagram_link *link, duration_ns timeout_ns)
+{
+    tap_interface_wait(&datagram_tap_of(link)->interface, timeout_ns);
+}
+
+static void tap_wake(struct datagram_link *link)
+{
+    tap_interface_wake(&datagram_tap_of(link)->interface);
+}
+
+/* ---- the link -------------------------------------------------------------------------------- */
+
+static void tap_counters(const struct datagram_link *link, counter_each each, void *ctx)
+{
+    const struct datagram_tap *t = datagram_tap_of(link);
+#define X(name, text) each(ctx, #name, t->counters.name);
+    DATAGRAM_TAP_COUNTERS(X)
+#undef X
+#define X(name, text) each(ctx, #name, t->iface.counters.name);
+    NET_IFACE_COUNTERS(X)
+#undef X
+}
+
+static void tap_abandon(struct datagram_link *link)
+{
+    tap_interface_close(&datagram_tap_of(link)->interface);
+}
+
+static void tap_destroy(struct datagram_link *link)
+{
+    tap_abandon(link);
+    free(link);
+}
+
+static const struct datagram_link_ops tap_ops = {
+    .name = "tap",
+    .open = tap_open,
+    .close = tap_close,
+    .route = tap_route,
+    .len_max = tap_len_max,
+    .join = tap_join,
+    .leave = tap_leave,
+    .has_room = tap_has_room,
+    .serve = tap_serve,
+    .unserve = tap_unserve,
+    .is_served = tap_is_served,
+    .bequeath = tap_bequeath,
+    .revoke = tap_revoke,
+    .put = datagram_tap_put,
+    .flush = datagram_tap_flush,
+    .look_around = tap_look_around,
+    .poll = datagram_tap_poll,
+    .receive = datagram_tap_receive,
+    .hand_on = tap_hand_on,
+    .receive_buffer_len = tap_receive_buffer_len,
+    .next_deadline = tap_next_deadline,
+    .may_wait = tap_may_wait,
+    .wait = tap_wait,
+    .wake = tap_wake,
+    .counters = tap_counters,
+    .abandon = tap_abandon,
+    .destroy = tap_destroy,
+};
+
+static void lists_init(struct datagram_tap *t)
+{
+    list_init(&t->unused);
+    list_init(&t->staged);
+    list_init(&t->waiting);
+    list_init(&t->looped);
+    list_init(&t->taken);
+    for (unsigned i = 0; i < TAP_PACKETS_MAX; i++) {
+        list_push_tail(&t->unused, &t->packets[i].link);
+    }
+}
+
+int datagram_tap_create(const struct datagram_tap_config *config, struct datagram_link **ret)
+{
+    struct datagram_tap *t = calloc(1, sizeof *t);
+    struct net_iface_config iface;
+    if (t == NULL) {
+        return -ENOMEM;
+    }
+    int error = tap_interface_open(&t->interface, &config->interface, &iface);
+    if (error != 0) {
+        free(t);
+        return error;
+    }
+    iface.takes_datagrams = true;
+    net_iface_init(&t->iface, &iface);
+    t->config = *config;
+    t->config.port = config->port != 0 ? config->port : DATAGRAM_UDP_PORT;
+    fault_model_init(&t->faults, &config->corrupt);
+    lists_init(t);
+    t->base.ops = &tap_ops;
+    datagram_slot_take(&t->base, (unsigned)(config->interface.seed % SLOT_COUNT));
+    *ret = &t->base;
+    return 0;
+}
