@@ -214,6 +214,12 @@ static inline bool conn_is_established(const struct conn *conn)
     return conn->state == CONN_ESTABLISHED;
 }
 
+// A responder that has accepted, and whose peer owes it the first FPDU.
+static inline bool conn_awaits_rtr(const struct conn *conn)
+{
+    return conn->state == CONN_WAIT_RTR;
+}
+
 const char *conn_failure_name(enum conn_failure failure);
 const char *conn_failure_text(enum conn_failure failure);
 

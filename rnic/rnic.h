@@ -332,7 +332,8 @@ enum rnic_ep_event_type {
     RNIC_EP_REJECTED, // status -ECONNREFUSED (nobody listens, or the peer's answer: private data)
     RNIC_EP_UNREACHABLE,   // status -ETIMEDOUT, -ENETUNREACH, …
     RNIC_EP_CONNECT_ERROR, // start-up failed: status says how
-    RNIC_EP_DISCONNECTED,  // once per established connection, also to who disconnects
+    RNIC_EP_DISCONNECTED,  // once per established connection, also to who disconnects; and of an
+                           // accepted one whose peer goes before its first FPDU
 };
 
 enum { RNIC_PRIVATE_DATA_MAX_LEN = 512 };

@@ -231,7 +231,9 @@ static void on_disconnected(struct sim_side *side)
 {
     struct sim_pair *pair = side->pair;
     end_queue_pair(side);
-    if (!side->is_established || side->has_ended) {
+    // Who has accepted hears only then that he is connected when the peer's first FPDU has come.
+    bool is_early = !side->is_established && side->index == 1;
+    if ((!side->is_established && !is_early) || side->has_ended) {
         sim_fail(pair->sim, "pair %u.%u: disconnected %s", pair->index, side->index,
                  side->has_ended ? "a second time" : "before it was established");
     } else if (!pair->is_disturbed && pair->phase != SIM_PHASE_CLOSING) {

@@ -92,7 +92,7 @@ struct rnic_ep {
     bool is_meeting;     // two queue pairs met: nobody else knows it, so it ends with its stream
     bool is_mirrored;    // its stream leads back to it: the queue pair is its own peer
     unsigned admitted;   // what its peer may do past the stream, enum key_right: push.c
-    bool is_established; // ESTABLISHED was delivered, so DISCONNECTED is owed
+    bool is_established; // ESTABLISHED was delivered
 
     struct conn_listener listener; // EP_LISTENING
     struct ep_startup startup;

@@ -233,12 +233,19 @@ static void io_close(struct rnic_ep *ep)
     ep->in.waiting = span_of(NULL, 0);
 }
 
+// An end is owed to the program that was told of a beginning, or has accepted and waits for one.
+static bool owes_end(const struct rnic_ep *ep)
+{
+    return ep->is_established || (ep->state >= EP_OPEN && conn_awaits_rtr(&ep->startup.conn));
+}
+
 void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now)
 {
     CHECK(shard_is_held(&ep->rnic->shard));
     if (ep->state == EP_CLOSED) {
         return;
     }
+    const bool has_end_to_tell = owes_end(ep);
     ep_note_settled(ep, now);
     note_farewell(ep, reason);
     if (ep->state == EP_OPEN || ep->state == EP_CLOSING) {
@@ -266,7 +273,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
         list_remove(&ep->all_link);
         list_push_tail(&ep->rnic->shard.doomed, &ep->all_link);
     }
-    if (ep->is_established) {
+    if (has_end_to_tell) {
         ep->is_established = false;
         ep_report(ep, &(struct rnic_ep_event){.type = RNIC_EP_DISCONNECTED});
     }

@@ -177,7 +177,7 @@ static void open_if_due(struct rnic_ep *ep, instant_ns now)
     const struct conn_event no_memory = {
         .type = CONN_EVENT_FAILED, .status = -ENOMEM, .text = "no memory for the stream"};
     bool is_due = conn_is_established(&ep->startup.conn) ||
-                  (!ep->is_initiator && ep->startup.conn.state == CONN_WAIT_RTR);
+                  (!ep->is_initiator && conn_awaits_rtr(&ep->startup.conn));
     if (ep->state == EP_STARTING && is_due && ep->qp != NULL && open_stream(ep, now) != 0) {
         on_failed(ep, &no_memory, now);
     }

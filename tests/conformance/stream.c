@@ -309,6 +309,14 @@ void peer_finish(struct stream *s)
     shutdown(s->fd, SHUT_WR);
 }
 
+void peer_reset(struct stream *s)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(s->fd);
+    s->fd = -1;
+}
+
 void peer_expect_end(struct stream *s)
 {
     uint8_t octet;

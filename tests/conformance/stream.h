@@ -75,6 +75,7 @@ void peer_hear_opcode(struct stream *s, struct ulpdu *u, enum opcode opcode);
 bool peer_hears_nothing(struct stream *s); // for as long as a noisy machine may take to say it
 void peer_receive(struct stream *s, void *octets, size_t len);
 void peer_finish(struct stream *s); // FIN
+void peer_reset(struct stream *s);  // RST
 void peer_expect_end(struct stream *s);
 // The next but for what was under way is a Terminate with these, and the stream ends behind it.
 void peer_expect_terminate(struct stream *s, unsigned layer, unsigned etype, unsigned code);

@@ -245,6 +245,39 @@ static void a_responder_takes_each_indication(void **state)
     expect_indication_taken(state, 0, FRAME_RTR_READ);
 }
 
+// The program has accepted and waits for ESTABLISHED: it hears of the end instead.
+static void expect_end_told(void **state, void (*go)(struct stream *s))
+{
+    struct stream s;
+    struct startup request = startup_usual(false);
+    request.ird |= FRAME_A;
+    request.ord |= FRAME_RTR_WRITE;
+    stream_begin(&s, *(enum role *)*state);
+    stream_ask(&s, &request);
+    stream_accept(&s, 1);
+    go(&s);
+    stream_expect_event(&s, RDMA_CM_EVENT_DISCONNECTED);
+    stream_close(&s);
+}
+
+static void say_another_crc(struct stream *s)
+{
+    uint8_t fpdu[64];
+    tagged(&out, OP_WRITE, 0, 0, true, NULL, 0);
+    const size_t len = fpdu_put(fpdu, out.octets, out.len);
+    fpdu[len - 1] ^= 1;
+    peer_send(s, fpdu, len);
+    peer_expect_terminate(s, 2, 0, 0x02);
+}
+
+static void a_program_hears_of_a_peer_that_goes_before_its_indication(void **state)
+{
+    expect_end_told(state, peer_finish);
+    expect_end_told(state, peer_reset);
+    expect_end_told(state, say_another_crc);
+    expect_end_told(state, stream_disconnect); // the program's own end
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +293,7 @@ int main(void)
         INITIATING(an_initiator_sends_the_indication_first),
         INITIATING(a_reply_without_an_indication_in_common_is_refused),
         RESPONDING(a_responder_takes_each_indication),
+        RESPONDING(a_program_hears_of_a_peer_that_goes_before_its_indication),
     };
     setenv("WEFT_ERRORS", "off", 1);
     return cmocka_run_group_tests(tests, program_setup, program_teardown);
