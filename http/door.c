@@ -204,8 +204,11 @@ static enum MHD_Result count_host(void *ctx, enum MHD_ValueKind kind, const char
 {
     struct http_head *head = ctx;
     if (strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0) {
-        head->host = head->host != NULL ? head->host : value;
         head->host_count++;
+        if (head->host == NULL && value != NULL) {
+            head->host = value;
+            head->host_len = strlen(value);
+        }
     }
     head->has_body |= strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0 ||
                       (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0 &&
@@ -221,9 +224,13 @@ static struct http_guest *guest_of(struct MHD_Connection *connection)
 }
 
 static enum http_verdict judge(struct MHD_Connection *connection, const char *method,
-                               const char *version, const struct http_guest *guest)
+                               const char *version, const struct http_target *target,
+                               const struct http_guest *guest)
 {
-    struct http_head head = {.method = method, .is_1_0 = strcmp(version, "HTTP/1.0") == 0};
+    struct http_head head = {.method = method,
+                             .is_1_0 = strcmp(version, "HTTP/1.0") == 0,
+                             .host = target->host,
+                             .host_len = target->host_len};
     const int fields = MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &head);
     head.field_count = fields > 0 ? (size_t)fields : 0;
     return http_head_judge(&head, guest->is_on_loopback);
@@ -231,21 +238,22 @@ static enum http_verdict judge(struct MHD_Connection *connection, const char *me
 
 // Called when the head of a request is here, again when all of it is, and once more when it goes on
 // after a wait. An answer to the first call is the connection's last, which suits refusals.
-static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *path,
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *connection, const char *asked,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_len, void **state)
 {
     struct http_door *door = ctx;
     struct http_guest *guest = guest_of(connection);
+    const struct http_target target = http_target_split(asked);
     if (guest == NULL) {
         return MHD_NO;
     }
     if (*state != NULL) {
-        return answer(door, connection, path, guest);
+        return answer(door, connection, target.path, guest);
     }
     *state = guest;
     http_guest_asked(guest, door->now);
-    const enum http_verdict verdict = judge(connection, method, version, guest);
+    const enum http_verdict verdict = judge(connection, method, version, &target, guest);
     return verdict == HTTP_MAY_BE_ANSWERED ? MHD_YES : refuse(door, connection, verdict);
 }
 

@@ -23,9 +23,19 @@ struct http_head {
     bool is_1_0; // HTTP/1.0, which need not name a host
     size_t field_count;
     size_t host_count; // fields named Host
-    const char *host;  // the first of them
-    bool has_body;     // a length that is not 0, or a transfer coding
+    const char *host;  // the first of them, or what the target names; NULL: neither
+    size_t host_len;
+    bool has_body; // a length that is not 0, or a transfer coding
 };
+
+// What is asked for (RFC 9112, section 3.2): "/path", or "http://host/path", as a proxy is asked,
+// whose host counts in place of the field's.
+struct http_target {
+    const char *path;
+    const char *host; // NULL: it names none
+    size_t host_len;
+};
+struct http_target http_target_split(const char *text);
 
 enum http_verdict http_head_judge(const struct http_head *head, bool is_on_loopback);
 

@@ -206,6 +206,17 @@ static void a_known_tag_brings_no_octets(void **state)
                      200);
 }
 
+static void the_target_may_name_the_host(void **state)
+{
+    struct stage *stage = *state;
+    assert_int_equal(ask_once(stage, "GET http://localhost:80/number?x=1 HTTP/1.1\r\n" HOST "\r\n"),
+                     200);
+    assert_non_null(strstr(stage->got, "\r\n\r\n1\n"));
+    assert_int_equal(
+        ask_once(stage, "GET HTTP://127.0.0.1 HTTP/1.1\r\nHost: rebound.example\r\n\r\n"), 200);
+    assert_non_null(strstr(stage->got, "a file"));
+}
+
 static void head_has_the_fields_of_get_alone(void **state)
 {
     struct stage *stage = *state;
@@ -305,6 +316,9 @@ static void each_bad_request_has_its_status_and_its_counter(void **state)
         {"GET / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n", "body", 413},
         {"GET / HTTP/1.1\r\n" HOST HOST "\r\n", "no host", 400},
         {"GET / HTTP/1.1\r\nHost: rebound.example\r\n\r\n", "foreign host", 421},
+        {"GET http://rebound.example/ HTTP/1.1\r\n" HOST "\r\n", "foreign host", 421},
+        {"GET http:/// HTTP/1.1\r\n" HOST "\r\n", "foreign host", 421},
+        {"GET http://localhost/nothing HTTP/1.1\r\n" HOST "\r\n", "path", 404},
         {"GET /../etc/passwd HTTP/1.1\r\n" HOST "\r\n", "path", 404},
         {"GET /%2e%2e/x HTTP/1.1\r\n" HOST "\r\n", "path", 404},
         {"GET /number/ HTTP/1.1\r\n" HOST "\r\n", "path", 404},
@@ -454,6 +468,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_file_has_its_octets_its_tag_and_the_fields_that_shut_others_out),
         CASE(a_known_tag_brings_no_octets),
+        CASE(the_target_may_name_the_host),
         CASE(head_has_the_fields_of_get_alone),
         CASE(a_connection_serves_several_requests),
         CASE(what_is_written_serves_all_who_ask_soon),

@@ -54,7 +54,7 @@ static void any_other_host_is_foreign(void **state)
 static struct http_head plain(void)
 {
     return (struct http_head){
-        .method = "GET", .field_count = 1, .host_count = 1, .host = "localhost"};
+        .method = "GET", .field_count = 1, .host_count = 1, .host = "localhost", .host_len = 9};
 }
 
 static void each_fault_of_a_head_has_its_verdict(void **state)
@@ -86,6 +86,7 @@ static void a_foreign_host_is_refused_on_loopback_alone(void **state)
 {
     struct http_head head = plain();
     head.host = "rebound.example";
+    head.host_len = strlen(head.host);
     assert_int_equal(http_head_judge(&head, true), HTTP_FOREIGN_HOST);
     assert_int_equal(http_head_judge(&head, false), HTTP_MAY_BE_ANSWERED);
 }
