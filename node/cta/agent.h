@@ -72,6 +72,7 @@ struct cta_route {
     bool is_pending;           // waits for a former connection of its client to end
     bool is_leaving;           // removed; goes with its last transaction
     bool has_failed;           // the volume is gone for good
+    bool has_left;             // the client is
     unsigned news;             // bits of enum reservation_event that its TTS is to be told
     struct cta_share share;    // of its transactions that are not settled
     uint64_t requests, failed; // answered, and of them those that did not go well
@@ -281,6 +282,7 @@ void service_transferred(void *cta, struct service_request *request, enum node_c
 // Gives those who wait what has become free.
 void service_feed(struct cta *cta, instant_ns now);
 void service_fail_route(void *cta, uint32_t connection, instant_ns now);
+void service_leave(void *cta, uint32_t connection, instant_ns now);
 // Everything of a volume that stands by ends, but for what its client is being sent. What a lost
 // process of its unit had stays lent until the unit is ready: until its I/O is over.
 void service_stand_by(struct cta *cta, const struct cta_volume *volume, instant_ns now);

@@ -41,6 +41,7 @@ const struct cta_for_tts cta_for_tts = {
     .pool = pool,
     .submit = service_submit,
     .transferred = service_transferred,
+    .leave = service_leave,
     .reservation = reservation_look,
     .reserve = reservation_reserve,
     .claim = reservation_claim,

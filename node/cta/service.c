@@ -175,6 +175,10 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         request_complete(cta, route, request, NODE_NO_VOLUME, 0, now);
         return;
     }
+    if (route->has_left) {
+        request_complete(cta, route, request, NODE_TRANSFER, 0, now);
+        return;
+    }
     if (reservation_bars(route, request->operation)) {
         request_complete(cta, route, request, NODE_RESERVED, 0, now);
         return;
@@ -272,6 +276,29 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
 
 /* ---- what does not end by itself ------------------------------------------------------------- */
 
+// Those who wait for room, or for the volume's rate.
+static void hungry_end(struct cta *cta, struct cta_route *route, enum node_completion completion,
+                       instant_ns now)
+{
+    list_remove(&route->link);
+    for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
+        struct service_request *request = LIST_ENTRY(l, struct service_request, link);
+        request_complete(cta, route, request, completion, 0, now);
+    }
+}
+
+// Else they would have their turns before those of clients that are there, and keep the client's
+// next connection waiting for their end.
+void service_leave(void *ctx, uint32_t connection, instant_ns now)
+{
+    struct cta *cta = ctx;
+    struct cta_route *route = routes_find(cta, connection);
+    if (route != NULL) {
+        route->has_left = true;
+        hungry_end(cta, route, NODE_TRANSFER, now);
+    }
+}
+
 void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
 {
     struct cta *cta = ctx;
@@ -280,11 +307,7 @@ void service_fail_route(void *ctx, uint32_t connection, instant_ns now)
         return;
     }
     route->has_failed = true;
-    list_remove(&route->link);
-    for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
-        request_complete(cta, route, LIST_ENTRY(l, struct service_request, link), NODE_NO_VOLUME, 0,
-                         now);
-    }
+    hungry_end(cta, route, NODE_NO_VOLUME, now);
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
         struct transaction *t = &cta->transactions[i];
         if (t->state == TRANSACTION_READY && t->route == route) {
@@ -315,11 +338,7 @@ void service_stand_by(struct cta *cta, const struct cta_volume *volume, instant_
         if (route->route.connection == 0 || route->volume != volume) {
             continue;
         }
-        list_remove(&route->link);
-        for (struct list_link *l; (l = list_pop_head(&route->hungry)) != NULL;) {
-            struct service_request *request = LIST_ENTRY(l, struct service_request, link);
-            request_complete(cta, route, request, NODE_STANDBY, 0, now);
-        }
+        hungry_end(cta, route, NODE_STANDBY, now);
     }
     for (unsigned i = 0; i < NODE_TRANSACTION_COUNT_MAX; i++) {
         struct transaction *t = &cta->transactions[i];

@@ -83,6 +83,11 @@ struct cta_for_tts {
     void (*transferred)(void *cta, struct service_request *request, enum node_completion outcome,
                         instant_ns now);
 
+    // The connection's client is gone: what waits for its turn, and has been nowhere, ends with
+    // NODE_TRANSFER before this returns, and so does what is submitted later. Not called from
+    // within transfer or complete.
+    void (*leave)(void *cta, uint32_t connection, instant_ns now);
+
     // The reservation of the connection's volume, for reports. NULL: it can have none.
     const struct reservation *(*reservation)(void *cta, uint32_t connection);
     // Acts on it, for a client with a name that registers. Answered by on_reserved, perhaps before

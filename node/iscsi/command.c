@@ -328,4 +328,5 @@ void iscsi_tasks_abandon(struct iscsi_connection *c, instant_ns now)
             task_take_back(task, now);
         }
     }
+    iscsi_units_abandon(c, now);
 }

@@ -328,6 +328,8 @@ bool iscsi_unit_leave(struct iscsi_unit *unit);
 bool iscsi_has_unit(const struct iscsi_connection *c, enum iscsi_unit_state state);
 // Those that leave and whose commands have ended, end; carriers call it when they are touched.
 void iscsi_units_settle(struct iscsi_connection *c);
+// The initiator is gone: what waits at the CTA ends.
+void iscsi_units_abandon(struct iscsi_connection *c, instant_ns now);
 // No command is under way: all end. False: the UMA has yet to answer.
 bool iscsi_units_end(struct iscsi_connection *c);
 // Their memory, whatever is under way.

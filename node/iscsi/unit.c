@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "base/time.h"
+#include "node/interface/cta_tts.h"
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/iscsi/connection.h"
@@ -174,6 +176,16 @@ void iscsi_units_settle(struct iscsi_connection *c)
         next = l->next;
         if (unit->state == ISCSI_UNIT_LEAVING && unit->task_count == 0) {
             unit_end(unit);
+        }
+    }
+}
+
+void iscsi_units_abandon(struct iscsi_connection *c, instant_ns now)
+{
+    const struct iscsi_parts *parts = &c->iscsi->parts;
+    for (struct list_link *l = c->units.next; l != &c->units; l = l->next) {
+        if (unit_of(l)->state != ISCSI_UNIT_ASKED) {
+            parts->cta->leave(parts->cta_ctx, unit_of(l)->connect.connection, now);
         }
     }
 }

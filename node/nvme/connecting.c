@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "node/interface/cta_tts.h"
 #include "node/interface/request.h"
 #include "node/interface/uma_tts.h"
 #include "node/nvme/agent.h"
@@ -199,11 +200,15 @@ static void waiters_look(struct nvme_queue *queue, instant_ns now)
 // Of a queue that is closed each ends by itself: its host may be back, and waits for no more than
 // it must. Of another, a volume goes; another one may have the number by now, and commands wait for
 // it.
-static void leavers_end(struct nvme_queue *queue)
+static void leavers_end(struct nvme_queue *queue, instant_ns now)
 {
+    const struct nvme_target_parts *parts = &queue->target->parts;
     for (uint32_t nsid = 1; nsid <= NVME_NAMESPACE_COUNT_MAX; nsid++) {
         struct nvme_binding *b = binding_of(queue, nsid);
         bool leaves = b->state == NVME_LEAVING || (b->state == NVME_BOUND && queue->is_closed);
+        if (leaves && queue->is_closed) {
+            parts->cta->leave(parts->cta_ctx, b->connection, now);
+        }
         bool is_over = leaves && b->under_way == 0;
         if (is_over) {
             nvme_binding_end(queue, nsid);
@@ -224,7 +229,7 @@ static void refusals_forget(struct nvme_queue *queue)
 
 static void settle(struct nvme_queue *queue, instant_ns now)
 {
-    leavers_end(queue);
+    leavers_end(queue, now);
     ask_next(queue);
     waiters_look(queue, now);
     refusals_forget(queue);

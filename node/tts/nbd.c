@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "listen/address.h"
+#include "node/interface/cta_tts.h"
 #include "node/interface/volume.h"
 #include "node/stream/server.h"
 #include "node/stream/stream.h"
@@ -120,6 +121,9 @@ static void on_end(struct stream *s, instant_ns now)
     c->has_left = c->state != NBD_CONNECTING; // else once the UMA has answered
     c->state = NBD_ENDING;
     nbd_abandon(c, now);
+    if (c->is_established) {
+        c->nbd->parts.cta->leave(c->nbd->parts.cta_ctx, c->connection, now);
+    }
 }
 
 static bool leave(struct stream *s)

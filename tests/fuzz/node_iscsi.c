@@ -123,10 +123,15 @@ static void randomize(void *ctx, void *octets, size_t len)
     memset(octets, 7, len);
 }
 
+static void leave(void *ctx, uint32_t connection, instant_ns now)
+{
+}
+
 static const struct uma_for_tts uma = {
     .resources = resources, .may_see = may_see, .connect = connect_now, .disconnect = disconnect};
 static const struct cta_for_tts cta = {.submit = submit,
                                        .transferred = transferred,
+                                       .leave = leave,
                                        .reservation = reservation,
                                        .reserve = reserve,
                                        .claim = claim,

@@ -62,9 +62,14 @@ static void transferred(void *ctx, struct service_request *request, enum node_co
     }
 }
 
+static void leave(void *ctx, uint32_t connection, instant_ns now)
+{
+}
+
 static const struct uma_for_tts uma = {
     .resources = resources, .may_see = may_see, .connect = connect_now};
-static const struct cta_for_tts cta = {.submit = submit, .transferred = transferred};
+static const struct cta_for_tts cta = {
+    .submit = submit, .transferred = transferred, .leave = leave};
 
 // What is to go out has been sent.
 static void out_drop(struct nbd_connection *c)

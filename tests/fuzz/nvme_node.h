@@ -121,6 +121,10 @@ static inline void nvme_node_reserve(void *ctx, struct reservation_request *requ
     nvme_for_cta.on_reservation(ctx, request->connection, RESERVATION_RELEASED, now);
 }
 
+static inline void nvme_node_leave(void *ctx, uint32_t connection, instant_ns now)
+{
+}
+
 static inline void nvme_node_say(void *ctx, const char *host, const char *line)
 {
 }
@@ -132,6 +136,7 @@ static const struct uma_for_tts nvme_node_uma = {.resources = nvme_node_resource
                                                  .reservation = nvme_node_reservation};
 static const struct cta_for_tts nvme_node_cta = {.submit = nvme_node_submit,
                                                  .transferred = nvme_node_transferred,
+                                                 .leave = nvme_node_leave,
                                                  .reservation = nvme_node_reservation,
                                                  .reserve = nvme_node_reserve};
 

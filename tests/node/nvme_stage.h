@@ -134,6 +134,10 @@ static inline void stage_transferred(void *ctx, struct service_request *request,
     s->transfers++;
 }
 
+static inline void stage_leave(void *ctx, uint32_t connection, instant_ns now)
+{
+}
+
 static inline const struct reservation *stage_reservation(void *ctx, uint32_t connection)
 {
     return ((struct stage *)ctx)->book;
@@ -376,7 +380,8 @@ static inline struct stage *stage_create(uint32_t abilities)
     static const struct cta_for_tts cta = {.reservation = stage_reservation,
                                            .reserve = stage_reserve,
                                            .submit = stage_submit,
-                                           .transferred = stage_transferred};
+                                           .transferred = stage_transferred,
+                                           .leave = stage_leave};
     struct stage *s = calloc(1, sizeof *s);
     s->now = 1000 * NS_PER_S;
     s->row = (struct resource){

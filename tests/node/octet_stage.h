@@ -190,12 +190,17 @@ static const struct reservation *stage_reservation(void *cta, uint32_t connectio
     return NULL;
 }
 
+static void stage_leave(void *cta, uint32_t connection, instant_ns now)
+{
+}
+
 static void stage_unclaim(void *cta, uint32_t connection, bool of_any)
 {
 }
 
 static const struct cta_for_tts stage_cta = {.submit = stage_submit,
                                              .transferred = stage_transferred,
+                                             .leave = stage_leave,
                                              .reservation = stage_reservation,
                                              .unclaim = stage_unclaim};
 

@@ -245,6 +245,23 @@ static void a_volume_that_is_gone_ends_those_who_wait(void **state)
     rig_destroy(rig);
 }
 
+static void who_has_left_waits_no_more(void **state)
+{
+    struct rig *rig = limited_rig(1, 0);
+    struct service_request reads[10], late, other;
+    const uint32_t beside = connect(rig, 1, RIG_VOLUME);
+    read_some(rig, reads, RIG_CONNECTION, 10, 512);
+    cta_for_tts.leave(rig->cta, RIG_CONNECTION, rig->now);
+    assert_int_equal(rig->completed, 9);
+    assert_int_equal(rig->last_completion, NODE_TRANSFER);
+    read_some(rig, &late, RIG_CONNECTION, 1, 512);
+    assert_int_equal(rig->completed, 10);
+    read_some(rig, &other, beside, 1, 512); // has its turn as if nobody else had asked
+    assert_in_range(time_to(rig, 2), 900 * NS_PER_MS, NS_PER_S);
+    assert_int_equal(rig->completed, 10);
+    rig_destroy(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +277,7 @@ int main(void)
         cmocka_unit_test(those_who_wait_go_in_batches),
         cmocka_unit_test(a_deadline_ends_those_who_wait),
         cmocka_unit_test(a_volume_that_is_gone_ends_those_who_wait),
+        cmocka_unit_test(who_has_left_waits_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,10 @@
 import json
 import time
 
+import iscsi_host
+import nvme_host
 from nbd_client import READ, Client
-from serving import Node, case, expect, folder, main, need, subprocess, until, weft
+from serving import Iscsi, Node, Nvme, case, expect, folder, main, need, subprocess, until, weft
 
 SECONDS = 1.5
 
@@ -106,6 +108,44 @@ def a_node_that_stops_answers_those_who_wait():
         until(lambda: volume(node, 'a')['throttled'] >= 48)
         node.process.terminate()
         client.take(50 * (16 + 512))
+
+
+# Who leaves has asked for as much as the volume gives in 50 seconds.
+
+@case
+def what_an_nbd_client_waited_for_ends_with_it():
+    with Node('a=ram:1M?iops=1') as node:
+        with Client(node).go(b'a') as client:
+            for cookie in range(50):
+                client.request(READ, 0, 512, cookie=cookie)
+            until(lambda: volume(node, 'a')['throttled'] >= 48)
+        until(lambda: node.status()['connections'] == 0)
+        assert volume(node, 'a')['completions']['transfer'] >= 48
+
+
+@case
+def a_host_that_comes_back_does_not_wait_for_what_it_waited_for():
+    with Nvme('a=ram:1M?iops=1') as node:
+        with nvme_host.session(node.address, node.nqn) as (_, queue):
+            for cid in range(50):
+                read = nvme_host.rw(nvme_host.READ, 0, 1, nvme_host.transport(512), cid=cid)
+                queue.capsule(read)
+            until(lambda: volume(node, 'a')['throttled'] >= 48)
+        begin = time.monotonic()
+        with nvme_host.session(node.address, node.nqn):
+            assert time.monotonic() - begin < 20
+
+
+@case
+def what_an_initiator_waited_for_ends_with_it():
+    with Iscsi('a=ram:1M?iops=1') as node:
+        with iscsi_host.Initiator(node.address) as initiator:
+            initiator.login(node.target)
+            initiator.ready()
+            for _ in range(50):
+                initiator.command([0x28, 0, 0, 0, 0, 0, 0, 0, 1], 512, iscsi_host.READ)
+            until(lambda: volume(node, 'a')['throttled'] >= 48)
+        until(lambda: node.status()['connections'] == 0)
 
 
 @case
