@@ -1,7 +1,9 @@
 // weft: finds the command and hands over.
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/say.h"
@@ -116,8 +118,23 @@ static int output_finish(int status)
     return status;
 }
 
+// A standard descriptor that whoever starts us has closed would be the number of the next file or
+// socket, and what is said there, or copied, would go into that. What holds the number is open the
+// wrong way round, so that it fails as before, with EBADF; programs we start find it closed.
+static void hold_standard_descriptors(void)
+{
+    static const int wrong_way[] = {
+        [STDIN_FILENO] = O_WRONLY, [STDOUT_FILENO] = O_RDONLY, [STDERR_FILENO] = O_RDONLY};
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", wrong_way[fd] | O_CLOEXEC) < 0) {
+            return; // no /dev/null, or no descriptors: nothing to be had here
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_descriptors();
     if (argc < 2) {
         weft_help(stderr);
         return EXIT_USAGE;

@@ -316,4 +316,17 @@ def a_signal_ends_it_well():
             assert not [pid for pid in rtas if os.path.exists(f'/proc/{pid}')]
 
 
+@case
+def a_standard_descriptor_that_was_closed_is_none_of_the_nodes():
+    words = '--nvme-tcp=127.0.0.1:0', 'disk=ram:1M'
+    with Node(*words, preexec_fn=lambda: (os.close(0), os.close(2))) as node:
+        for number in (0, 2):
+            held = os.readlink(f'/proc/{node.process.pid}/fd/{number}')
+            assert held == '/dev/null', (number, held)
+        uri = next(uri for uri in volumes(node)['disk']['uris'] if uri.startswith('nvme+tcp:'))
+        copy = subprocess.run([WEFT, 'cp', uri, '-'], stderr=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: os.close(1), timeout=LIMIT)
+        assert copy.returncode == 1 and 'Bad file descriptor' in copy.stderr, copy
+
+
 main()
