@@ -1,4 +1,6 @@
 // What ends a connection: the peer that is refused, work requests that fail, the program.
+#include <netinet/in.h>
+
 #include "base/trace.h"
 #include "roce/inbound.h"
 #include "roce/rc_internal.h"
@@ -62,6 +64,15 @@ static uint8_t syndrome_of(const struct rc *rc, enum rc_refusal refusal)
                                            : rc_refusal_facts(refusal)->syndrome;
 }
 
+static bool is_own_peer(const struct rc *rc)
+{
+    const struct datagram_path *path = &rc->attributes.path;
+    return rc->attributes.dest_qp_num == rc->config.wq.qp_num &&
+           IN6_ARE_ADDR_EQUAL(&path->local, &path->remote);
+}
+
+// Who refuses itself goes on until it hears of it: the request fails then, as with any peer, and
+// the rest with it.
 void rc_refuse(struct rc *rc, enum rc_refusal refusal, uint64_t mark)
 {
     const struct rc_refusal_facts *facts = rc_refusal_facts(refusal);
@@ -78,7 +89,9 @@ void rc_refuse(struct rc *rc, enum rc_refusal refusal, uint64_t mark)
     if (facts->event != QP_EVENT_COUNT) {
         rc_raise(rc, facts->event);
     }
-    rc_fail(rc);
+    if (!is_own_peer(rc)) {
+        rc_fail(rc);
+    }
 }
 
 // A completion was lost: that is told once.

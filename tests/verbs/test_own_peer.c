@@ -1,4 +1,5 @@
-// A queue pair that is connected to itself: what it posts comes back to it.
+// A queue pair that is connected to itself: what it posts comes back to it. With the argument
+// `roce`, on the device of packets.
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -6,7 +7,9 @@
 #include <unistd.h>
 
 #include "tests/verbs/meet.h"
+#include "tests/verbs/roce.h"
 
+static bool is_roce;
 static struct bench bench;
 static union ibv_gid gid;
 
@@ -104,10 +107,16 @@ static void send_takes_a_receive_of_the_same_queue_pair(void **state)
 static void send_waits_for_its_receive(void **state)
 {
     struct ibv_sge sge = bench_sge(&bench, 0, 8);
+    uint64_t seen = 0;
     memcpy(bench.buf, "patience", 8);
-    carry_out(request(IBV_WR_SEND, &sge));
+    post(request(IBV_WR_SEND, &sge));
     post_recv(5, 512);
-    assert_int_equal(bench_poll(bench.cq).wr_id, 5);
+    for (unsigned i = 0; i < 2; i++) {
+        struct ibv_wc wc = bench_poll(bench.cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        seen += wc.wr_id;
+    }
+    assert_int_equal(seen, 5 + IBV_WR_SEND);
     assert_memory_equal(bench.buf + 512, "patience", 8);
 }
 
@@ -258,12 +267,27 @@ static void requests_before_the_bad_one_are_successful(void **state)
     expect_event(IBV_EVENT_QP_ACCESS_ERR);
 }
 
+static void send_that_is_too_long_fails_at_both_ends(void **state)
+{
+    struct ibv_sge sge = bench_sge(&bench, 0, 65);
+    unsigned seen = 0;
+    post_recv(9, 512);
+    post(request(IBV_WR_SEND, &sge));
+    for (unsigned i = 0; i < 2; i++) {
+        struct ibv_wc wc = bench_poll(bench.cq);
+        assert_int_equal(wc.status, wc.wr_id == 9 ? IBV_WC_LOC_LEN_ERR : IBV_WC_REM_INV_REQ_ERR);
+        seen |= wc.wr_id == 9 ? 1 : 2;
+    }
+    assert_int_equal(seen, 3);
+}
+
 static void read_without_the_right_is_refused(void **state)
 {
     struct ibv_sge sge = bench_sge(&bench, 0, 8);
     assert_int_equal(bench_modify(bench.qp, IBV_QPS_RESET), 0);
     connect_to_itself(IBV_ACCESS_REMOTE_WRITE);
-    assert_int_equal(status_of(request(IBV_WR_RDMA_READ, &sge)), IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(status_of(request(IBV_WR_RDMA_READ, &sge)),
+                     is_roce ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR);
     expect_event(IBV_EVENT_QP_ACCESS_ERR);
 }
 
@@ -303,7 +327,9 @@ static void orderly_end_lets_out_what_was_posted(void **state)
         assert_int_equal(bench_poll(bench.cq).status, IBV_WC_SUCCESS);
     }
     assert_memory_equal(bench.buf, bench.buf + 1024, 64);
-    expect_event(IBV_EVENT_SQ_DRAINED);
+    if (!is_roce) { // which tells those alone who asked for it
+        expect_event(IBV_EVENT_SQ_DRAINED);
+    }
 }
 
 static void reset_queue_pair_is_connected_again(void **state)
@@ -346,8 +372,13 @@ static void destroying_it_amid_its_work_leaves_nothing(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    is_roce = argc > 1 && strcmp(argv[1], "roce") == 0;
+    if (is_roce) {
+        setenv("WEFT_WIRE", "roce", 1);
+        roce_port_of_own();
+    }
     const struct CMUnitTest tests[] = {
         CASE(write_is_in_place_when_it_is_complete),
         CASE(send_takes_a_receive_of_the_same_queue_pair),
@@ -360,6 +391,7 @@ int main(void)
         CASE(long_message_comes_back_whole),
         CASE(key_that_is_not_there_fails_the_request_and_flushes_the_rest),
         CASE(requests_before_the_bad_one_are_successful),
+        CASE(send_that_is_too_long_fails_at_both_ends),
         CASE(read_without_the_right_is_refused),
         CASE(local_key_that_is_not_there_fails_that_request_alone),
         CASE(error_state_flushes_what_is_posted),
