@@ -40,7 +40,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
         free(ah);
         return front_null(ENOMEM);
     }
-    ah->ah = (struct ibv_ah){.context = pd->context, .pd = pd};
+    ah->ah = (struct ibv_ah){.context = pd->context, .pd = pd, .handle = front_handle_of(ah)};
     ah->path = path;
     ah->domain = front_domain_of(pd);
     atomic_fetch_add(&ah->domain->ah_count, 1);
@@ -50,6 +50,9 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
+    if (ah->handle != front_handle_of(ah)) {
+        return front_fail(ENOENT);
+    }
     atomic_fetch_sub(count_of(ah->context), 1);
     atomic_fetch_sub(&((struct front_ah *)ah)->domain->ah_count, 1);
     front_context_release(ah->context);

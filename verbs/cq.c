@@ -41,6 +41,7 @@ struct front_cq *front_cq_make(struct ibv_context *context, uint32_t cqe_count, 
     cq->cq.context = context;
     cq->cq.channel = channel;
     cq->cq.cq_context = cq_context;
+    cq->cq.handle = front_handle_of(cq);
     pthread_mutex_init(&cq->cq.mutex, NULL);
     pthread_cond_init(&cq->cq.cond, NULL);
     event_source_init(&cq->completions, cq, 0);
@@ -104,6 +105,9 @@ static void cq_free(struct front_cq *cq)
 int ibv_destroy_cq(struct ibv_cq *ibv_cq)
 {
     struct front_cq *cq = (struct front_cq *)ibv_cq;
+    if (ibv_cq->handle != front_handle_of(cq)) {
+        return front_fail(ENOENT);
+    }
     if (!front_is_alive(ibv_cq->context)) {
         cq_leave_channel(cq);
         cq_free(cq);

@@ -99,6 +99,12 @@ static inline bool front_pd_is_same(const struct ibv_pd *a, const struct ibv_pd 
     return a->context == b->context && a->handle == b->handle;
 }
 
+// The handle of an object that the device knows by no number of its own: of its own in a process.
+static inline uint32_t front_handle_of(const void *object)
+{
+    return (uint32_t)((uintptr_t)object >> 4);
+}
+
 // For functions that return int: the value, also left in errno.
 static inline int front_fail(int error)
 {

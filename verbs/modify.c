@@ -194,6 +194,9 @@ static int change_packets(struct front_qp *qp, const struct ibv_qp_attr *attr, i
 int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask)
 {
     struct front_qp *qp = (struct front_qp *)ibv_qp;
+    if (ibv_qp->handle != ibv_qp->qp_num) {
+        return front_fail(ENOENT);
+    }
     if (!front_is_alive(ibv_qp->context)) {
         return front_fail(EIO);
     }

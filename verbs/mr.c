@@ -122,8 +122,8 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-    int error = 0;
-    if (front_is_alive(mr->context)) {
+    int error = mr->handle == mr->lkey ? 0 : -ENOENT;
+    if (error == 0 && front_is_alive(mr->context)) {
         error = rnic_region_deregister(front_context_of(mr->context)->rnic, mr->lkey);
     }
     if (error != 0) {

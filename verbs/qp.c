@@ -34,6 +34,13 @@ static bool has_type(const struct ibv_context *context, enum ibv_qp_type type)
     return (unsigned)type < 32 && (front_identity_of(context)->qp_types & 1U << type) != 0;
 }
 
+static bool are_known(const struct ibv_qp_init_attr *attr)
+{
+    return attr->send_cq->handle == front_handle_of(attr->send_cq) &&
+           attr->recv_cq->handle == front_handle_of(attr->recv_cq) &&
+           (attr->srq == NULL || attr->srq->handle == front_handle_of(attr->srq));
+}
+
 static int init_attr_check(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
     if (!has_type(pd->context, attr->qp_type)) {
@@ -41,7 +48,7 @@ static int init_attr_check(const struct ibv_pd *pd, const struct ibv_qp_init_att
     }
     if (attr->send_cq == NULL || attr->recv_cq == NULL || attr->send_cq->context != pd->context ||
         attr->recv_cq->context != pd->context ||
-        (attr->srq != NULL && attr->srq->context != pd->context)) {
+        (attr->srq != NULL && attr->srq->context != pd->context) || !are_known(attr)) {
         return EINVAL;
     }
     if (attr->srq != NULL && attr->qp_type == IBV_QPT_UC) { // as ibv_create_qp(3) promises
@@ -201,6 +208,9 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv_qp)
 int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 {
     struct front_qp *qp = (struct front_qp *)ibv_qp;
+    if (ibv_qp->handle != ibv_qp->qp_num) {
+        return front_fail(ENOENT);
+    }
     if (front_is_alive(ibv_qp->context)) {
         if (atomic_load(&qp->group_count) > 0) {
             return front_fail(EBUSY);
@@ -259,6 +269,9 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask,
                  struct ibv_qp_init_attr *init_attr)
 {
     struct front_qp *qp = (struct front_qp *)ibv_qp;
+    if (ibv_qp->handle != ibv_qp->qp_num) {
+        return front_fail(ENOENT);
+    }
     if (!front_is_alive(ibv_qp->context)) {
         return front_fail(EIO);
     }

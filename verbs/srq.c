@@ -29,6 +29,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init
     srq->srq.context = pd->context;
     srq->srq.srq_context = init_attr->srq_context;
     srq->srq.pd = pd;
+    srq->srq.handle = front_handle_of(srq);
     pthread_mutex_init(&srq->srq.mutex, NULL);
     pthread_cond_init(&srq->srq.cond, NULL);
     srq->max_wr = init_attr->attr.max_wr;
@@ -87,6 +88,9 @@ int ibv_query_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr)
 int ibv_destroy_srq(struct ibv_srq *ibv_srq)
 {
     struct front_srq *srq = (struct front_srq *)ibv_srq;
+    if (ibv_srq->handle != front_handle_of(srq)) {
+        return front_fail(ENOENT);
+    }
     if (front_is_alive(ibv_srq->context)) {
         int error = rnic_srq_destroy(srq->rnic_srq);
         if (error != 0) {

@@ -405,6 +405,44 @@ static void shared_receive_queues(void **state)
     assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
+/* ---- handles --------------------------------------------------------------------------------- */
+
+// The kernel finds nothing by them, and leaves everything as it is.
+static void objects_whose_handle_was_changed_are_not_there(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 8, .max_sge = 1}};
+    struct ibv_qp_init_attr attr = bench_qp_attr(b->cq), with_cq = attr, with_srq = attr, init;
+    struct ibv_qp_attr qp_attr = {.qp_state = IBV_QPS_ERR};
+    struct ibv_srq *srq = ibv_create_srq(b->pd, &srq_attr);
+    struct ibv_cq *cq = ibv_create_cq(b->context, 4, NULL, NULL, 0);
+    struct ibv_mr *mr = ibv_reg_mr(b->pd, b->buf, 64, 0);
+    struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
+    uint32_t *handles[] = {&srq->handle, &cq->handle, &mr->handle, &qp->handle};
+    with_cq.recv_cq = cq;
+    with_srq.srq = srq;
+    for (unsigned i = 0; i < 4; i++) {
+        *handles[i] ^= 0x5500;
+    }
+    assert_refused(ibv_create_qp(b->pd, &with_cq), EINVAL);
+    assert_refused(ibv_create_qp(b->pd, &with_srq), EINVAL);
+    assert_int_equal(ibv_modify_qp(qp, &qp_attr, IBV_QP_STATE), ENOENT);
+    assert_int_equal(ibv_query_qp(qp, &qp_attr, IBV_QP_STATE, &init), ENOENT);
+    assert_int_equal(ibv_destroy_qp(qp), ENOENT);
+    assert_int_equal(ibv_dereg_mr(mr), ENOENT);
+    assert_int_equal(ibv_destroy_cq(cq), ENOENT);
+    assert_int_equal(ibv_destroy_srq(srq), ENOENT);
+    for (unsigned i = 0; i < 4; i++) {
+        *handles[i] ^= 0x5500;
+    }
+    assert_int_equal(ibv_query_qp(qp, &qp_attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(qp_attr.qp_state, IBV_QPS_RESET);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
 /* ---- what is not there ----------------------------------------------------------------------- */
 
 static void absent_objects(void **state)
@@ -454,6 +492,7 @@ int main(void)
         CASE(full_queues_name_the_first_that_did_not_fit),
         CASE(wrong_receives),
         CASE(shared_receive_queues),
+        CASE(objects_whose_handle_was_changed_are_not_there),
         CASE(absent_objects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

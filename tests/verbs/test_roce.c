@@ -121,6 +121,16 @@ static void address_that_leads_nowhere_is_refused(void **state)
     }
 }
 
+static void handle_whose_number_was_changed_is_not_destroyed(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    ah->handle ^= 0x5500;
+    assert_int_equal(ibv_destroy_ah(ah), ENOENT);
+    ah->handle ^= 0x5500;
+    assert_int_equal(roce_ud_send(&bench, qp, ah, qp->qp_num, ROCE_QKEY, 8), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void handle_of_another_domain_is_refused(void **state)
 {
     struct ibv_pd *other = ibv_alloc_pd(bench.context);
@@ -691,6 +701,7 @@ int main(void)
         CASE(file_of_the_gid_says_its_type),
         CASE(iwarp_device_stays_beside_it),
         CASE(address_that_leads_nowhere_is_refused),
+        CASE(handle_whose_number_was_changed_is_not_destroyed),
         CASE(handle_of_another_domain_is_refused),
         CASE(datagram_arrives_behind_40_octets_that_say_from_where),
         CASE(answer_finds_its_way_by_the_completion),
