@@ -183,6 +183,7 @@ struct front_td {
 // whether two are one.
 struct front_pd {
     struct ibv_pd pd;
+    struct ibv_pd as_made;   // what a program may have changed
     struct front_pd *domain; // of a parent domain: whose name it is; else NULL
     struct front_td *td;     // of a parent domain: what it was made with, or NULL
     atomic_uint parent_count;

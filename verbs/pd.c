@@ -24,6 +24,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
         free(front);
         return front_null(-error);
     }
+    front->as_made = front->pd;
     front_context_hold(context);
     return &front->pd;
 }
@@ -41,6 +42,9 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     struct front_pd *front = front_pd_of(pd);
     int error = 0;
+    if (!front_pd_is_same(pd, &front->as_made)) {
+        return front_fail(ENOENT);
+    }
     if (atomic_load(&front->parent_count) > 0 || atomic_load(&front->ah_count) > 0) {
         return front_fail(EBUSY);
     }
@@ -111,6 +115,7 @@ struct ibv_pd *front_alloc_parent_domain(struct ibv_context *context,
         return front_null(ENOMEM);
     }
     front->pd = (struct ibv_pd){.context = context, .handle = attr->pd->handle};
+    front->as_made = front->pd;
     front->domain = front_pd_of(attr->pd);
     front->td = (struct front_td *)attr->td;
     atomic_fetch_add(&front->domain->parent_count, 1);

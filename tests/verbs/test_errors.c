@@ -418,10 +418,11 @@ static void objects_whose_handle_was_changed_are_not_there(void **state)
     struct ibv_cq *cq = ibv_create_cq(b->context, 4, NULL, NULL, 0);
     struct ibv_mr *mr = ibv_reg_mr(b->pd, b->buf, 64, 0);
     struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
-    uint32_t *handles[] = {&srq->handle, &cq->handle, &mr->handle, &qp->handle};
+    struct ibv_pd *pd = ibv_alloc_pd(b->context);
+    uint32_t *handles[] = {&srq->handle, &cq->handle, &mr->handle, &qp->handle, &pd->handle};
     with_cq.recv_cq = cq;
     with_srq.srq = srq;
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         *handles[i] ^= 0x5500;
     }
     assert_refused(ibv_create_qp(b->pd, &with_cq), EINVAL);
@@ -432,7 +433,8 @@ static void objects_whose_handle_was_changed_are_not_there(void **state)
     assert_int_equal(ibv_dereg_mr(mr), ENOENT);
     assert_int_equal(ibv_destroy_cq(cq), ENOENT);
     assert_int_equal(ibv_destroy_srq(srq), ENOENT);
-    for (unsigned i = 0; i < 4; i++) {
+    assert_int_equal(ibv_dealloc_pd(pd), ENOENT);
+    for (unsigned i = 0; i < 5; i++) {
         *handles[i] ^= 0x5500;
     }
     assert_int_equal(ibv_query_qp(qp, &qp_attr, IBV_QP_STATE, &init), 0);
@@ -441,6 +443,18 @@ static void objects_whose_handle_was_changed_are_not_there(void **state)
     assert_int_equal(ibv_dereg_mr(mr), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+static void domain_of_another_context_is_not_there(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_context *other = bench_open();
+    b->pd->context = other;
+    assert_int_equal(ibv_dealloc_pd(b->pd), ENOENT);
+    b->pd->context = b->context;
+    assert_int_equal(ibv_dealloc_pd(b->pd), EBUSY);
+    assert_int_equal(ibv_close_device(other), 0);
 }
 
 /* ---- what is not there ----------------------------------------------------------------------- */
@@ -493,6 +507,7 @@ int main(void)
         CASE(wrong_receives),
         CASE(shared_receive_queues),
         CASE(objects_whose_handle_was_changed_are_not_there),
+        CASE(domain_of_another_context_is_not_there),
         CASE(absent_objects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
