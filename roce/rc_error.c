@@ -32,6 +32,12 @@ static void flush(struct rc *rc)
     }
 }
 
+// What is read may be another's from now on.
+void rc_stop_answering(struct rc *rc)
+{
+    rc->resp.count = rc->resp.pending_count = 0;
+}
+
 // What the peer was promised before goes on leaving, if it is the peer that was refused.
 void rc_fail(struct rc *rc)
 {
@@ -47,6 +53,9 @@ void rc_fail(struct rc *rc)
     q->hold_until = 0;
     rc_tail_stop(&q->tail);
     rc_held_clear(rc);
+    if (rc->resp.refusal == RC_ACCEPTED) {
+        rc_stop_answering(rc);
+    }
     wq_close(&rc->wq);
     oneshot_detach_all(&rc->wq); // before anybody hears of it
     flush(rc);

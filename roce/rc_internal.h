@@ -466,6 +466,8 @@ enum rc_refusal rc_take_back(struct rc *rc, uint32_t key);
 /* ---- error.c --------------------------------------------------------------------------------- */
 
 void rc_raise(struct rc *rc, enum qp_event event);
+// Reads and atomics of the peer's: none is answered any more, nor again.
+void rc_stop_answering(struct rc *rc);
 // To ERR: everything that is posted is flushed. Once.
 void rc_fail(struct rc *rc);
 // The same, with the work request at fault.

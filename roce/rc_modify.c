@@ -151,6 +151,7 @@ static void change_state(struct rc *rc, enum qp_state to)
           qp_state_name(from), qp_state_name(to));
     if (to == QP_ERR) {
         rc_fail(rc);
+        rc_stop_answering(rc); // whoever was refused, too
     } else if (to == QP_RESET) {
         reset(rc);
     } else if (on_change[from][to] != NULL) {

@@ -243,6 +243,24 @@ static void a_program_may_end_its_queue_pair(void **state)
     rc_end_close(e);
 }
 
+// What the peer may read, it may read while the connection lasts: its memory may be another's now.
+static void who_is_ended_by_its_program_answers_nothing_more(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){0});
+    struct roce_packet p = rc_end_make(ROCE_READ_REQUEST, RC_END_PSN);
+    p.reth = (struct reth){rc_end_addr(e, 0), e->key, 100 * PMTU};
+    rc_end_take(e, &p, "", 0);
+    rc_end_left(e, ROCE_READ_RESPONSE_FIRST, RC_END_PSN);
+    e->first = e->count = 0;
+    rc_end_modify(e, QP_ERR);
+    rc_end_output(e);
+    rc_end_left_none(e);
+    assert_false(e->t->ops->has_output(e->t));
+    rc_end_take(e, &p, "", 0);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
 static void messages_of_two_ends_cross(void **state)
 {
     enum { COUNT = 400, LEN = 3000 };
@@ -325,6 +343,7 @@ int main(void)
         cmocka_unit_test(a_reset_queue_pair_begins_as_a_new_one),
         cmocka_unit_test(a_send_queue_tells_each_time_that_it_is_drained),
         cmocka_unit_test(a_program_may_end_its_queue_pair),
+        cmocka_unit_test(who_is_ended_by_its_program_answers_nothing_more),
         cmocka_unit_test(messages_of_two_ends_cross),
         cmocka_unit_test(texts_are_the_golden_ones),
     };
