@@ -121,10 +121,11 @@ static void tell_hole_again(struct rc *rc)
     }
 }
 
-// Of a hole that has closed before that has left: it would have the peer go back.
-static bool is_telling_hole(const struct rc_responder *r)
+// Of a packet that has been taken before that has left: it would have the peer go back, or wait.
+static bool is_refusing_what_is_taken(const struct rc_responder *r)
 {
-    return r->word.is_due && r->word.syndrome == aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE);
+    return r->word.is_due && r->word.syndrome != AETH_SYNDROME_ACK &&
+           r->word.mark < r->expected_mark;
 }
 
 static void take_due(struct rc *rc, const struct roce_packet *p)
@@ -141,7 +142,7 @@ static void take_due(struct rc *rc, const struct roce_packet *p)
     r->msn = (r->msn + (p->facts->ends ? 1 : 0)) & PSN_MASK;
     r->has_told_hole = r->is_unready = false;
     bool is_asked = p->bth.ack_req && !is_read && p->facts->kind != ROCE_KIND_ATOMIC;
-    if (is_asked || is_telling_hole(r)) {
+    if (is_asked || is_refusing_what_is_taken(r)) {
         acknowledge(r);
     }
 }

@@ -292,6 +292,24 @@ static void a_hole_that_has_closed_is_not_told_any_more(void **state)
     rc_end_close(e);
 }
 
+// The receive came, and the packet again, before it was said that there is none: who is told to
+// wait for what has been taken waits for nothing.
+static void a_receive_that_has_come_is_not_told_to_be_missing(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    struct roce_packet p = rc_end_make(ROCE_SEND_ONLY, RC_END_PSN);
+    e->has_no_room = true;
+    rc_end_take(e, &p, octets, 4);
+    rc_end_post_receive(e, 7, 0, 100);
+    rc_end_take(e, &p, octets, 4);
+    rc_end_completed(e->recv_cq, 7, WC_SUCCESS);
+    e->has_no_room = false;
+    rc_end_output(e);
+    rc_end_left_ack(e, RC_END_PSN, AETH_SYNDROME_ACK);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
 // A peer that asks without end: each call puts a bounded number of packets, and answers leave in
 // the order in which they were asked for, before acknowledgements of what came behind.
 static void answers_have_turns_and_an_order(void **state)
@@ -408,6 +426,25 @@ static void what_was_taken_before_a_refusal_is_answered_again(void **state)
     rc_end_close(e);
 }
 
+// ... until the program says that the queue pair is at its end: what is refused is said even then.
+static void what_was_taken_before_a_refusal_is_not_answered_behind_the_end(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    struct roce_packet p = read_of(e, RC_END_PSN, AT, 4), wrong = add_of(e, RC_END_PSN + 1, AT + 4);
+    rc_end_take(e, &p, octets, 0);
+    left_read(e, ROCE_READ_RESPONSE_ONLY, RC_END_PSN, AT, 4);
+    rc_end_take(e, &wrong, octets, 0);
+    rc_end_left_ack(e, RC_END_PSN + 1, 0x61);
+    rc_end_take(e, &p, octets, 0);
+    left_read(e, ROCE_READ_RESPONSE_ONLY, RC_END_PSN, AT, 4);
+    rc_end_modify(e, QP_ERR);
+    rc_end_take(e, &p, octets, 0);
+    rc_end_left_none(e);
+    rc_end_take(e, &wrong, octets, 0);
+    rc_end_left_ack(e, RC_END_PSN + 1, 0x61);
+    rc_end_close(e);
+}
+
 // Nothing more can be written through a key once the Send that takes it back was taken.
 static void a_write_through_a_key_that_went_is_refused(void **state)
 {
@@ -438,10 +475,12 @@ int main(void)
         cmocka_unit_test(a_write_that_was_here_is_acknowledged_and_not_done),
         cmocka_unit_test(a_duplicate_does_not_silence_what_is_missing),
         cmocka_unit_test(a_hole_that_has_closed_is_not_told_any_more),
+        cmocka_unit_test(a_receive_that_has_come_is_not_told_to_be_missing),
         cmocka_unit_test(answers_have_turns_and_an_order),
         cmocka_unit_test(a_read_whose_key_was_taken_back_is_not_answered_again),
         cmocka_unit_test(a_read_whose_key_goes_while_it_is_answered_is_refused),
         cmocka_unit_test(what_was_taken_before_a_refusal_is_answered_again),
+        cmocka_unit_test(what_was_taken_before_a_refusal_is_not_answered_behind_the_end),
         cmocka_unit_test(a_write_through_a_key_that_went_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
