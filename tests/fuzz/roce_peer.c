@@ -12,8 +12,10 @@
 //         6  ... by these bits; 0: not
 //
 // After every step no octet is where it may not be, what leaves is what may be read or was posted
-// and goes to the peer, and an atomic that comes again is answered as before. At the end the peer
-// falls silent: all that was posted is complete then, and until then who is ready is answered.
+// and goes to the peer, an atomic that comes again is answered as before, and without a right of
+// the queue pairs, which the program gives and takes, nothing is read, written or changed. At the
+// end the peer falls silent: all that was posted is complete then, and until then who is ready is
+// answered.
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -49,10 +51,14 @@ enum {
 };
 
 enum part { PART_CLOSED, PART_WRITABLE, PART_READABLE, PART_SOURCE, PART_SINK, PART_ATOMIC, PARTS };
-enum action { RECEIVE = 0xf0, SEND, TIME, POLL, MESSAGE };
+enum action { RECEIVE = 0xf0, SEND, TIME, POLL, MESSAGE, RIGHTS };
 enum service { RC, UC, UD, SERVICES };
 
 static _Alignas(4096) uint8_t memory[PARTS][PART_LEN];
+static uint8_t before[PARTS][PART_LEN]; // ... as it was when it could still be changed
+
+static const uint32_t all_rights =
+    MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_REMOTE_ATOMIC;
 
 static const struct {
     uint8_t fill;
@@ -82,6 +88,7 @@ static struct {
     uint32_t pd, keys[PARTS];
     struct rnic_cq *cq;
     struct rnic_qp *qps[SERVICES];
+    uint32_t rights; // that they give
     struct rnic_conn *listener, *asked;
     unsigned sends_posted, sends_done;
     struct atomic_answer atomics[ATOMICS_MAX];
@@ -96,8 +103,18 @@ static bool is_filled(const uint8_t *octets, size_t len, uint8_t with)
     return len == 0 || (octets[0] == with && memcmp(octets, octets + 1, len - 1) == 0);
 }
 
+static void check_right(enum part part, uint32_t right)
+{
+    if ((s.rights & right) == 0) {
+        CHECK(memcmp(memory[part], before[part], PART_LEN) == 0);
+    }
+    memcpy(before[part], memory[part], PART_LEN);
+}
+
 static void check_memory(void)
 {
+    check_right(PART_WRITABLE, MEM_ACCESS_REMOTE_WRITE);
+    check_right(PART_ATOMIC, MEM_ACCESS_REMOTE_ATOMIC);
     CHECK(is_filled(memory[PART_CLOSED], PART_LEN, CLOSED));
     CHECK(is_filled(memory[PART_READABLE], PART_LEN, READABLE));
     CHECK(is_filled(memory[PART_SOURCE], PART_LEN, SOURCE));
@@ -137,6 +154,8 @@ static void hear(const struct datagram_rx *rx)
     if (p.bth.opcode == (ROCE_RC | ROCE_ATOMIC_ACKNOWLEDGE)) {
         check_atomic(&p);
     }
+    const bool is_read = is_answer && p.facts->kind == ROCE_KIND_READ && p.payload.len > 0;
+    CHECK(!is_read || (s.rights & MEM_ACCESS_REMOTE_READ) != 0);
     const uint8_t fill = is_answer ? READABLE : SOURCE;
     CHECK(is_filled(p.payload.ptr, p.payload.len, fill));
 }
@@ -395,6 +414,15 @@ static void post_send(const uint8_t *step)
     rnic_sq_end(&cursor);
 }
 
+static void change_rights(const uint8_t *step)
+{
+    const struct qp_change change = {.mask = QP_CHANGE_RIGHTS, .rights = step[3] & all_rights};
+    for (unsigned i = RC; i <= UC; i++) {
+        CHECK(rnic_qp_change(s.qps[i], &change) == 0);
+    }
+    s.rights = change.rights;
+}
+
 static void step_on(const uint8_t *step)
 {
     switch (step[0]) {
@@ -413,6 +441,9 @@ static void step_on(const uint8_t *step)
         break;
     case MESSAGE:
         say_message(step);
+        break;
+    case RIGHTS:
+        change_rights(step);
         break;
     default:
         say_packet(step);
@@ -438,9 +469,11 @@ static void open_device(void)
     CHECK(rnic_pd_alloc(s.rnic, &s.pd) == 0);
     for (unsigned i = 0; i < PARTS; i++) {
         memset(memory[i], parts[i].fill, PART_LEN);
+        memcpy(before[i], memory[i], PART_LEN);
         CHECK(rnic_region_register(s.rnic, s.pd, memory[i], PART_LEN, (uintptr_t)memory[i],
                                    parts[i].access, &s.keys[i]) == 0);
     }
+    s.rights = all_rights;
     const struct cq_port quiet = {0};
     CHECK(rnic_cq_create(s.rnic, 256, &quiet, &s.cq) == 0);
 }
@@ -457,7 +490,7 @@ static struct rnic_qp *open_queue_pair(enum rnic_qp_type type)
                                       .max_recv_sge = 1};
     struct qp_change change = {
         .mask = UINT32_MAX & ~(uint32_t)(QP_CHANGE_CURRENT | QP_CHANGE_TELLS_DRAINED),
-        .rights = MEM_ACCESS_REMOTE_READ | MEM_ACCESS_REMOTE_WRITE | MEM_ACCESS_REMOTE_ATOMIC,
+        .rights = all_rights,
         .qkey = QKEY,
         .path = {.local = ours, .remote = theirs, .hop_limit = 64},
         .path_mtu = PMTU,
