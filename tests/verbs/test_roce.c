@@ -59,6 +59,9 @@ static void all_ways_to_a_gid_tell_the_same(void **state)
     assert_int_equal(ibv_query_gid_table(bench.context, table, MORE, 0), port.gid_tbl_len);
     const size_t too_few = (size_t)port.gid_tbl_len - 1;
     assert_int_equal(ibv_query_gid_table(bench.context, table, too_few, 0), -EINVAL);
+    assert_int_equal(ibv_query_gid_table(bench.context, table, MORE, 1), -EOPNOTSUPP); // a flag
+    assert_int_equal(ibv_query_gid_ex(bench.context, 1, 0, &entry, 1), EOPNOTSUPP);
+    assert_int_equal(ibv_query_gid_ex(bench.context, 2, 0, &entry, 0), EINVAL);
     for (int i = 0; i < port.gid_tbl_len; i++) {
         assert_int_equal(table[i].gid_index, i);
         assert_int_equal(table[i].gid_type, IBV_GID_TYPE_ROCE_V2);
@@ -86,38 +89,86 @@ static void file_of_the_gid_says_its_type(void **state)
     assert_string_equal(line, "RoCE v2\n");
 }
 
+// What this device has and that one has not: it says so, whoever is asked for.
+static void expect_no_datagrams(struct ibv_context *iwarp, struct ibv_pd *pd, struct ibv_cq *cq)
+{
+    const union ibv_gid group = {.raw = {0xff, 0x0e, [15] = 1}};
+    struct ibv_ah_attr attr = roce_ah_attr(bench.context);
+    struct ibv_qp_init_attr init = bench_qp_attr(cq);
+    struct ibv_wc wc = {.wc_flags = IBV_WC_GRH};
+    struct ibv_grh grh = {0};
+    struct ibv_qp *qp = ibv_create_qp(pd, &init);
+    assert_non_null(qp);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), EOPNOTSUPP);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_null(ibv_create_ah(pd, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    errno = 0;
+    assert_int_equal(ibv_init_ah_from_wc(iwarp, 1, &wc, &grh, &attr), -1);
+    assert_int_equal(errno, EOPNOTSUPP);
+}
+
 static void iwarp_device_stays_beside_it(void **state)
 {
     struct ibv_context *iwarp = bench_open();
     struct ibv_pd *pd = ibv_alloc_pd(iwarp);
-    struct ibv_ah_attr attr = roce_ah_attr(bench.context);
     assert_non_null(pd);
     assert_int_equal(iwarp->device->transport_type, IBV_TRANSPORT_IWARP);
-    assert_null(ibv_create_ah(pd, &attr));
-    assert_int_equal(errno, EOPNOTSUPP);
-    struct ibv_qp_init_attr init = bench_qp_attr(bench.cq); // of the other device
-    assert_null(ibv_create_qp(pd, &init));
-    assert_int_equal(errno, EINVAL);
+    struct ibv_cq *cq = ibv_create_cq(iwarp, 4, NULL, NULL, 0);
+    assert_non_null(cq);
+    for (unsigned which = 0; which < 2; which++) { // a queue of the other device
+        struct ibv_qp_init_attr init = bench_qp_attr(cq);
+        *(which == 0 ? &init.send_cq : &init.recv_cq) = bench.cq;
+        errno = 0;
+        assert_null(ibv_create_qp(pd, &init));
+        assert_int_equal(errno, EINVAL);
+    }
+    expect_no_datagrams(iwarp, pd, cq);
+    assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_dealloc_pd(pd), 0);
     assert_int_equal(ibv_close_device(iwarp), 0);
 }
 
 /* ---- address handles ------------------------------------------------------------------------- */
 
-static void address_that_leads_nowhere_is_refused(void **state)
+static void expect_no_handle(struct ibv_ah_attr attr)
+{
+    errno = 0;
+    assert_null(ibv_create_ah(bench.pd, &attr));
+    assert_int_equal(errno, EINVAL);
+}
+
+static void handle_without_a_way_is_refused(void **state)
 {
     const struct ibv_ah_attr good = roce_ah_attr(bench.context);
-    struct ibv_ah_attr bad[] = {good, good, good, good, good};
+    struct ibv_ah_attr bad[] = {good, good, good};
     bad[0].is_global = 0;
     bad[1].port_num = 2;
     bad[2].grh.sgid_index = 20;
-    memset(bad[3].grh.dgid.raw, 0, sizeof bad[3].grh.dgid.raw);
-    bad[4].grh.dgid.raw[0] = 0xfe;
-    bad[4].grh.dgid.raw[1] = 0x80;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        errno = 0;
-        assert_null(ibv_create_ah(bench.pd, &bad[i]));
-        assert_int_equal(errno, EINVAL);
+        expect_no_handle(bad[i]);
+    }
+}
+
+// From each GID: nobody's address, in both families; a host of the other family; and without an
+// interface a link-local one, which only a link-local GID has.
+static void address_that_leads_nowhere_is_refused(void **state)
+{
+    static const char *const nowhere[] = {"::", "::ffff:0.0.0.0", "fe80::1"};
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(bench.context, 1, &port), 0);
+    for (int i = 0; i < port.gid_tbl_len; i++) {
+        struct ibv_ah_attr attr = roce_ah_attr(bench.context);
+        struct in6_addr own;
+        attr.grh.sgid_index = (uint8_t)i;
+        assert_int_equal(ibv_query_gid(bench.context, 1, i, (union ibv_gid *)&own), 0);
+        for (unsigned n = 0; n < (IN6_IS_ADDR_LINKLOCAL(&own) ? 2 : 3); n++) {
+            assert_int_equal(inet_pton(AF_INET6, nowhere[n], attr.grh.dgid.raw), 1);
+            expect_no_handle(attr);
+        }
+        const char *other = IN6_IS_ADDR_V4MAPPED(&own) ? "2001:db8::1" : "::ffff:192.0.2.1";
+        assert_int_equal(inet_pton(AF_INET6, other, attr.grh.dgid.raw), 1);
+        expect_no_handle(attr);
     }
 }
 
@@ -227,13 +278,14 @@ static void answer_finds_its_way_by_the_completion(void **state)
     assert_int_equal(roce_ud_send(&bench, b, back, wc.src_qp, ROCE_QKEY, 8), 0);
     assert_int_equal(exchanged().src_qp, b->qp_num);
     assert_int_equal(ibv_destroy_ah(back), 0);
-    // A port that there is not, octets that are no header, and a completion that has none.
+    // A port that there is not, a completion without a header, and octets that are none.
     assert_int_equal(ibv_init_ah_from_wc(bench.context, 2, &wc, grh, &attr), -1);
     assert_int_equal(errno, EINVAL);
-    memset(grh, 0x77, sizeof *grh);
-    assert_int_equal(ibv_init_ah_from_wc(bench.context, 1, &wc, grh, &attr), -1);
     wc.wc_flags = 0;
     assert_null(ibv_create_ah_from_wc(bench.pd, &wc, grh, 1));
+    wc.wc_flags = IBV_WC_GRH;
+    memset(grh, 0x77, sizeof *grh);
+    assert_int_equal(ibv_init_ah_from_wc(bench.context, 1, &wc, grh, &attr), -1);
     assert_int_equal(ibv_destroy_qp(a), 0);
     assert_int_equal(ibv_destroy_qp(b), 0);
 }
@@ -599,6 +651,7 @@ static void attributes_of_datagrams_are_told_again(void **state)
     assert_int_equal(init.qp_type, IBV_QPT_UD);
     attr.qkey = 5;
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_QKEY), 0); // in RTS without a state
+    attr.ah_attr = roce_ah_attr(bench.context); // a good one, which datagrams have no use for
     assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_AV), EINVAL);
     assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_QKEY, &init), 0);
     assert_int_equal(attr.qkey, 5);
@@ -700,6 +753,7 @@ int main(void)
         CASE(answer_leaves_from_the_gid_that_was_written_to),
         CASE(file_of_the_gid_says_its_type),
         CASE(iwarp_device_stays_beside_it),
+        CASE(handle_without_a_way_is_refused),
         CASE(address_that_leads_nowhere_is_refused),
         CASE(handle_whose_number_was_changed_is_not_destroyed),
         CASE(handle_of_another_domain_is_refused),
