@@ -337,7 +337,7 @@ class Guest:
              '-m', '1024', '-nodefaults', '-no-reboot', '-display', 'none',
              '-kernel', kernel / 'vmlinux', '-initrd', initramfs,
              '-append', 'console=ttyS0 quiet panic=-1 oops=panic mitigations=off '
-                        f'random.trust_cpu=on nowatchdog weft.net={net}',
+                        f'random.trust_cpu=on nowatchdog no_timer_check weft.net={net}',
              '-serial', f'file:{self.console}',
              '-netdev', f'tap,id=net,ifname={tap},script=no,downscript=no,vnet_hdr=off',
              '-device', 'virtio-net-pci,netdev=net,romfile=',
