@@ -37,10 +37,10 @@ LARGE_READS, LARGE_READ_LEN, SMALL_READ_LEN = 4, 8 << 20, 4096  # of reads.c
 BLOCK_INITIATOR, BLOCK_TARGET = (BUILD / f'examples/block-{role}'
                                  for role in ('initiator', 'target'))
 BLOCK_COMMANDS = 50
-PROGRAMS = ['rdma', 'ibv_rc_pingpong', 'ibv_uc_pingpong', 'ibv_ud_pingpong', 'ib_send_bw',
-            'ib_send_lat', 'ib_write_bw', 'ib_write_lat', 'ib_read_bw', 'ib_read_lat',
-            'ib_atomic_bw', 'ib_atomic_lat', 'rping', 'udaddy', 'tc', FIRST_PSN, READS,
-            BLOCK_INITIATOR, BLOCK_TARGET]
+PROGRAMS = ['rdma', 'ibv_rc_pingpong', 'ibv_uc_pingpong', 'ibv_ud_pingpong',
+            'ibv_srq_pingpong', 'ib_send_bw', 'ib_send_lat', 'ib_write_bw', 'ib_write_lat',
+            'ib_read_bw', 'ib_read_lat', 'ib_atomic_bw', 'ib_atomic_lat', 'rping', 'udaddy', 'tc',
+            FIRST_PSN, READS, BLOCK_INITIATOR, BLOCK_TARGET]
 # Room for 4096 octets and their headers: every path MTU can be asked for.
 INTERFACE_MTU = 4200
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
@@ -113,7 +113,7 @@ def who(weft_serves):
 def meetings(rxe_gid):
     """Every case, both ways round."""
     for weft_serves in (False, True):
-        for what, program, options, near_wrap in whole_paths():
+        for what, program, options, near_wrap in (*whole_paths(), *count((), all_perftest())):
             case = case_of(weft_serves, rxe_gid, what, program, options)
             if near_wrap:
                 case.env['LD_PRELOAD'] = str(FIRST_PSN)
@@ -157,6 +157,8 @@ def whole_paths():
     yield 'one octet, PSNs wrap', 'ibv_rc_pingpong', ['-c', '-n', 100, '-s', 1], True
     yield ('many packets, PSNs wrap', 'ibv_rc_pingpong',
            ['-c', '-n', 10, '-s', 100001, '-m', 256], True)
+    yield ('every octet, a shared receive queue', 'ibv_srq_pingpong',
+           ['-c', '-q', 4, '-n', 50, '-s', 5000], False)
     for program in 'ibv_uc_pingpong', 'ibv_ud_pingpong':
         yield 'every octet', program, ['-c', '-n', 50, '-s', 2048], False
     yield '1000001 octets', 'ib_write_bw', ['-s', 1000001, '-n', 5], False
@@ -170,6 +172,20 @@ def whole_paths():
         yield operation, 'ib_atomic_bw', ['-n', 100, '-A', operation], True
     yield 'FETCH_AND_ADD', 'ib_atomic_lat', ['-n', 50, '-A', 'FETCH_AND_ADD'], False
     yield 'UD', 'ib_send_lat', ['-c', 'UD', '-s', 1024, '-n', 50], False
+
+
+def all_perftest():
+    """What of perftest is left: minutes of the emulator, which `make soak` has."""
+    for kind in ('bw', 'lat'):
+        for mtu in PATH_MTUS:
+            for verb in ('send', 'write', 'read'):
+                yield (f'20000 octets, path MTU {mtu}', f'ib_{verb}_{kind}',
+                       ['-s', 20000, '-n', 50, '-m', mtu], True)
+            yield f'path MTU {mtu}', f'ib_atomic_{kind}', ['-n', 50, '-m', mtu], True
+        for service in ('UC', 'UD'):
+            yield (f'{service}, PSNs wrap', f'ib_send_{kind}',
+                   ['-c', service, '-s', 1000, '-n', 50], True)
+        yield 'UC, PSNs wrap', f'ib_write_{kind}', ['-c', 'UC', '-s', 20000, '-n', 20], True
 
 
 def bad_paths():
@@ -336,7 +352,7 @@ def survivor_faults(sides, weft_serves):
         client = start(client_side, case.client)
         if not rises(sides.rxe, before, 'rcvd_pkts', 'sent_pkts'):
             return ['nothing was written', *client.output().splitlines()]
-        kill(server)
+        kill(server, 'ib_write_bw')
         if weft_serves:
             return faults_beside_one_that_asks(sides)
         status = client.wait(END_LIMIT_S)
@@ -345,6 +361,32 @@ def survivor_faults(sides, weft_serves):
             return [f'the client ended with {status}, not for want of answers',
                     *said.splitlines()]
     return []
+
+
+def bereaved_faults(sides):
+    """What is wrong with weft's server when rping is killed in the guest: its kernel says DREQ."""
+    case = Case('', ['rping', '-c', '-a', '{addr}', '-p', '{port}'],
+                ['rping', '-s', '-a', '{addr}', '-p', '{port}'], env={'WEFT_WIRE': 'roce'})
+    port = judge.free_port()
+    with contextlib.ExitStack() as started:
+        def start(side, template):
+            process = side.start([str(word).format(addr=sides.weft.addr, port=port)
+                                  for word in template], case.env, CASE_LIMIT_S)
+            started.callback(process.stop)
+            return process
+
+        server = start(sides.weft, case.server)
+        faults = judge.wait_for_listener(server, ByManager(sides.weft), port,
+                                         time.monotonic() + CASE_LIMIT_S)
+        before = rxe_counters(sides.rxe)
+        client = start(sides.rxe, case.client)
+        if faults or not rises(sides.rxe, before, 'rcvd_pkts', 'sent_pkts'):
+            return faults or ['nothing was said', *client.output().splitlines()]
+        kill(client, 'rping')
+        status = server.wait(END_LIMIT_S)
+        said = server.output()
+        return [] if status is not None and 'DISCONNECT' in said else [
+            f'the server ended with {status}, and not as its peer had gone', *said.splitlines()]
 
 
 def faults_beside_one_that_asks(sides):
@@ -366,12 +408,12 @@ def rises(guest, before, *names):
     return False
 
 
-def kill(process):
+def kill(process, program):
     if isinstance(process, vm.GuestProcess):
         process.poll()
         number = process.received.partition(b'\n')[0].decode()
         # The program is the child of `timeout`, whose number that is.
-        vm.GuestProcess(process.addr, ['sh', '-c', f'kill -9 {number} $(pidof ib_write_bw)'], {},
+        vm.GuestProcess(process.addr, ['sh', '-c', f'kill -9 {number} $(pidof {program})'], {},
                         5).wait(5)
     else:
         os.killpg(process.process.pid, signal.SIGKILL)
@@ -465,6 +507,9 @@ def main():
                 name = f'{who(weft_serves)}: the server is killed'
                 if options.only in name:
                     tap.report(name, survivor_faults(sides, weft_serves))
+            name = f'{who(True)}: rdma_cm, rping: the client is killed'
+            if options.only in name:
+                tap.report(name, bereaved_faults(sides))
             claims(tap, sides, options.only)
             gid = use_ipv6(guest)
             for number, meeting in enumerate(judge.chosen(options, lambda: meetings_of_ipv6(gid))):
