@@ -30,15 +30,15 @@
 #include "node/nvme/controller.h"
 
 enum {
-    NVME_EVENT_REQUEST_MAX = 4,                   // of a controller
-    NVME_ERROR_LOG_COUNT = 16,                    // entries kept
-    NVME_DISCOVERY_MDTS_LOG2 = 4,                 // not beyond NVME_SCRATCH_LEN
+    NVME_EVENT_REQUEST_MAX = 4,   // of a controller
+    NVME_ERROR_LOG_COUNT = 16,    // entries kept
+    NVME_DISCOVERY_MDTS_LOG2 = 4, // as NVME_MDTS_LOG2
+    NVME_DISCOVERY_DATA_LEN_MAX = 4096 << NVME_DISCOVERY_MDTS_LOG2,
     NVME_NOTICE_MAX = 8,                          // about reservations, that a host has not read
     NVME_NAMESPACE_COUNT_MAX = VOLUME_MEMBER_MAX, // NSIDs of a subsystem are 1 .. this
 };
 
 STATIC_CHECK(NVME_DATA_LEN_MAX == 4096 << NVME_MDTS_LOG2);
-STATIC_CHECK(NVME_SCRATCH_LEN >= 4096 << NVME_DISCOVERY_MDTS_LOG2);
 
 // What the controllers know of a volume; from the hardware resource table.
 struct nvme_volume {
@@ -301,6 +301,9 @@ void nvme_command_abort(struct nvme_command *command, unsigned status);
 bool nvme_waiter_abort(struct nvme_queue *queue, uint16_t cid);
 // The first `len` octets of the scratch, with a good response.
 void nvme_command_deliver_scratch(struct nvme_command *command, uint32_t len);
+// The same with so much of more than the scratch has room for; then `on_delivered` has the next.
+void nvme_command_deliver_piece(struct nvme_command *command, uint32_t len,
+                                void (*on_delivered)(struct nvme_command *command, instant_ns now));
 // The scratch, now or in turn; then `on_scratch`. `len` octets of it are the command's data.
 void nvme_scratch_take(struct nvme_command *command, uint32_t len,
                        void (*on_scratch)(struct nvme_command *command, instant_ns now),

@@ -201,6 +201,14 @@ void nvme_command_deliver_scratch(struct nvme_command *command, uint32_t len)
     nvme_command_deliver(command);
 }
 
+void nvme_command_deliver_piece(struct nvme_command *command, uint32_t len,
+                                void (*on_delivered)(struct nvme_command *command, instant_ns now))
+{
+    command->has_more = true;
+    command->on_fetched = on_delivered;
+    nvme_command_deliver_scratch(command, len);
+}
+
 /* ---- to the CTA ------------------------------------------------------------------------------ */
 
 void nvme_command_submit(struct nvme_command *command, enum node_operation operation,

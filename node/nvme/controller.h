@@ -66,7 +66,7 @@ enum nvme_limits {
     NVME_DATA_LEN_MAX = 1 << 20,  // the same in octets
     NVME_COPY_LEN_MAX = 16 << 20, // data of a Copy
     NVME_COPY_RANGE_MAX = 128,
-    NVME_SCRATCH_LEN = (64 + 4) << 10, // of a queue: a log; ranges and what is copied of them
+    NVME_SCRATCH_LEN = (64 + 4) << 10, // of a queue: of a log; ranges and what is copied of them
     NVME_ADDRESS_MAX = 64,             // with the terminator
     NVME_PATH_MAX = NVME_NQN_MAX + 12, // likewise
 };
@@ -89,6 +89,8 @@ struct nvme_command {
     void *data;          // fetch: to be filled; deliver: to be sent. In the pool of the CTA, or in
                          // the queue's scratch
     uint32_t data_len;   // octets, at most sgl.len
+    uint32_t data_at;    // deliver: where they begin in the host's memory, from where `sgl` says
+    bool has_more;       // deliver: what comes behind them is not the response, but more of them
     void *capsule;       // as given to nvme_queue_on_capsule: the transport's own record of it
 
     // The controllers'.
@@ -97,7 +99,7 @@ struct nvme_command {
     struct reservation_request reserve;
     struct list_link wait_link; // free, or waiting for the scratch or an event
     void (*on_scratch)(struct nvme_command *command, instant_ns now);
-    void (*on_fetched)(struct nvme_command *command, instant_ns now);
+    void (*on_fetched)(struct nvme_command *command, instant_ns now); // or delivered: has_more
     nvme_on_bound *on_bound;
     uint8_t sqe[NVME_SQE_LEN];
     uint32_t nsid; // of the namespace that it is for, once that has been looked at
@@ -127,7 +129,8 @@ struct nvme_transport {
     // nvme_command_done: NVME_OK, or the status of the failure (NVME_DATA_TRANSFER_ERROR,
     // NVME_TRANSIENT_TRANSPORT_ERROR), which becomes that of the command.
     void (*fetch)(void *connection, struct nvme_command *command);
-    // Puts `data` where `sgl` says, and behind it the response. `data` is free at
+    // Puts `data` where `sgl` and `data_at` say, and behind it the response, unless `has_more`:
+    // then nvme_command_done is followed by another deliver, or by respond. `data` is free at
     // nvme_command_done.
     void (*deliver)(void *connection, struct nvme_command *command);
     // Sends the response. nvme_command_done may follow at once, or when it is sent.

@@ -353,26 +353,48 @@ static void supported_emit(const struct nvme_controller *c, const struct part *p
     }
 }
 
-static void on_scratch(struct nvme_command *command, instant_ns now)
+static void note_read(struct nvme_controller *c, const struct nvme_command *command, uint32_t event)
+{
+    bool keeps_event = (command->sqe[NVME_GET_LOG_OFF_LSP] & NVME_GET_LOG_RAE) != 0;
+    if (keeps_event || event == 0) {
+        return;
+    }
+    if (event == NVME_EVENT_NAMESPACE_ATTRIBUTES) {
+        nvme_namespaces_read(c);
+    }
+    nvme_event_read(c, event);
+    if (event == NVME_EVENT_RESERVATION) {
+        nvme_notice_read(c);
+    }
+}
+
+static uint64_t len_asked(const struct nvme_command *command)
+{
+    uint64_t units = (uint64_t)get_le16(command->sqe + NVME_GET_LOG_OFF_NUMDU) << 16 |
+                     get_le16(command->sqe + NVME_GET_LOG_OFF_NUMDL);
+    return (units + 1) * LOG_UNIT_LEN;
+}
+
+// As much as the scratch has room for, from where the last piece ended.
+static void deliver_next(struct nvme_command *command, instant_ns now)
 {
     struct nvme_controller *c = command->queue->controller;
     const struct log_facts *facts = facts_of(c, command->sqe[NVME_GET_LOG_OFF_LID]);
+    uint32_t at = command->data_at + (command->has_more ? command->data_len : 0);
+    uint32_t left = (uint32_t)len_asked(command) - at;
     struct part part = {.out = command->data,
-                        .from = get_le64(command->sqe + NVME_GET_LOG_OFF_LPO),
-                        .len = command->data_len,
+                        .from = get_le64(command->sqe + NVME_GET_LOG_OFF_LPO) + at,
+                        .len = left < NVME_SCRATCH_LEN ? left : NVME_SCRATCH_LEN,
                         .lsp = command->sqe[NVME_GET_LOG_OFF_LSP]};
-    bool keeps_event = (command->sqe[NVME_GET_LOG_OFF_LSP] & NVME_GET_LOG_RAE) != 0;
     memset(part.out, 0, part.len);
     facts->emit(c, &part);
-    if (!keeps_event && facts->event != 0) {
-        if (facts->event == NVME_EVENT_NAMESPACE_ATTRIBUTES) {
-            nvme_namespaces_read(c);
-        }
-        nvme_event_read(c, facts->event);
-        if (facts->event == NVME_EVENT_RESERVATION) {
-            nvme_notice_read(c);
-        }
+    command->data_at = at;
+    if (part.len < left) {
+        nvme_command_deliver_piece(command, part.len, deliver_next);
+        return;
     }
+    command->has_more = false; // the last
+    note_read(c, command, facts->event);
     nvme_command_deliver_scratch(command, part.len);
 }
 
@@ -383,24 +405,27 @@ static bool is_of_controller(const struct nvme_command *command)
     return nsid == 0 || nsid == NVME_NSID_ALL;
 }
 
+// What the controller says that a command may move (MDTS).
+static uint64_t len_max(const struct nvme_controller *c)
+{
+    return c->is_discovery ? NVME_DISCOVERY_DATA_LEN_MAX : NVME_DATA_LEN_MAX;
+}
+
 void nvme_get_log(struct nvme_command *command, instant_ns now)
 {
     struct nvme_controller *c = command->queue->controller;
     const struct log_facts *facts = facts_of(c, command->sqe[NVME_GET_LOG_OFF_LID]);
     uint64_t offset = get_le64(command->sqe + NVME_GET_LOG_OFF_LPO);
-    uint64_t len = (((uint64_t)get_le16(command->sqe + NVME_GET_LOG_OFF_NUMDU) << 16 |
-                     get_le16(command->sqe + NVME_GET_LOG_OFF_NUMDL)) +
-                    1) *
-                   LOG_UNIT_LEN;
+    uint64_t len = len_asked(command);
     if (facts == NULL) {
         nvme_command_fail(command, NVME_INVALID_LOG_PAGE | NVME_STATUS_DNR, NVME_GET_LOG_OFF_LID);
     } else if (!is_of_controller(command)) {
         nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
-    } else if (len > NVME_SCRATCH_LEN) {
+    } else if (len > len_max(c)) {
         nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_GET_LOG_OFF_NUMDL);
     } else if (offset > facts->len(c) || offset % LOG_UNIT_LEN != 0) {
         nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_GET_LOG_OFF_LPO);
     } else if (nvme_command_can_move(command, (uint32_t)len)) {
-        nvme_scratch_take(command, (uint32_t)len, on_scratch, now);
+        nvme_scratch_take(command, 0, deliver_next, now);
     }
 }

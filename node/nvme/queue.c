@@ -163,7 +163,8 @@ bool nvme_queue_on_capsule(struct nvme_queue *queue, const uint8_t *sqe, uint32_
     command->capsule = capsule;
     command->in_capsule_len = in_capsule_len;
     command->data = NULL;
-    command->data_len = 0;
+    command->data_len = command->data_at = 0;
+    command->has_more = false;
     command->nsid = 0;
     command->result = 0;
     command->transfer_status = NVME_OK;
@@ -198,7 +199,8 @@ static void service_moved(struct nvme_command *command, enum nvme_status status,
     }
 }
 
-static void scratch_fetched(struct nvme_command *command, enum nvme_status status, instant_ns now)
+// Data of the scratch have been, and the command goes on.
+static void scratch_moved(struct nvme_command *command, enum nvme_status status, instant_ns now)
 {
     if (command->queue->is_closed) {
         nvme_command_drop(command);
@@ -218,8 +220,8 @@ void nvme_command_done(struct nvme_command *command, enum nvme_status status, in
     command->queue->target->counters.transfers_bad += status != NVME_OK && has_data;
     if (has_data && !has_scratch) {
         service_moved(command, status, now);
-    } else if (command->stage == NVME_FETCHING) {
-        scratch_fetched(command, status, now);
+    } else if (command->stage == NVME_FETCHING || (has_data && command->has_more)) {
+        scratch_moved(command, status, now);
     } else {
         nvme_command_end(command, now);
     }

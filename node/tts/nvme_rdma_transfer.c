@@ -60,7 +60,7 @@ static void request_fill(struct nvme_rdma_slot *slot, enum ibv_wr_opcode opcode)
         (struct weft_rdma_element){.buffers = &slot->buffer,
                                    .buffer_count = 1,
                                    .rkey = slot->is_advertised ? slot->stag : command->sgl.key,
-                                   .remote_addr = command->sgl.address};
+                                   .remote_addr = command->sgl.address + command->data_at};
     slot->request.elements = &slot->element;
     slot->request.opcode = opcode;
     slot->request.context = slot;
@@ -87,9 +87,12 @@ static void on_delivered(struct weft_rdma_request *request)
     struct nvme_rdma_slot *slot = request->context;
     struct nvme_rdma_queue *q = slot->queue;
     enum nvme_status status = outcome_of(slot);
+    bool has_more = slot->command->has_more;
     q->rdma->counters.delivered += status == NVME_OK ? slot->buffer.len : 0;
     give_back(slot, status, now_of(q));
-    slot_free(slot);
+    if (!has_more) {
+        slot_free(slot);
+    }
 }
 
 static void fetch_from_capsule(struct nvme_rdma_slot *slot)
@@ -230,7 +233,7 @@ static void deliveries_submit(struct nvme_rdma_queue *q, instant_ns now)
     for (struct list_link *l; (l = list_pop_head(&q->delivering)) != NULL;) {
         struct nvme_rdma_slot *slot = LIST_ENTRY(l, struct nvme_rdma_slot, link);
         request_fill(slot, IBV_WR_RDMA_WRITE);
-        slot->request.trailer = response_fill(slot);
+        slot->request.trailer = slot->command->has_more ? NULL : response_fill(slot);
         slot->request.on_complete = on_delivered;
         if (!fabric_request_submit(&q->pair, &slot->request)) {
             give_back(slot, NVME_TRANSIENT_TRANSPORT_ERROR, now);

@@ -54,6 +54,7 @@ enum nvme_tcp_stage {
     NVME_TCP_IN_CAPSULE, // fetch: data come, or came, with the capsule
     NVME_TCP_ASKING,     // fetch: an R2T is to be sent
     NVME_TCP_ASKED,      // and has been: data come as H2CData
+    NVME_TCP_DELIVERING, // deliver: data are to be sent, and others behind them
     NVME_TCP_ANSWERING,  // the response is to be sent
 };
 

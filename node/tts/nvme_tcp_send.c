@@ -146,17 +146,23 @@ static void on_fetch(void *connection, struct nvme_command *command)
 }
 
 // Without flow control the last data say that all is well, and no response follows.
+static uint8_t data_flags(const struct nvme_command *command, bool has_response)
+{
+    unsigned last = NVME_TCP_LAST_PDU | (has_response ? 0U : NVME_TCP_SUCCESS);
+    return (uint8_t)(command->has_more ? 0 : last);
+}
+
 static void on_deliver(void *connection, struct nvme_command *command)
 {
     struct nvme_tcp_connection *c = connection;
     struct nvme_tcp_command *t = lend(command);
     struct nvme_tcp_out *out = &t->out;
-    bool has_response = nvme_queue_has_flow_control(c->queue);
+    bool has_response = nvme_queue_has_flow_control(c->queue) && !command->has_more;
     memset(out->head, 0, sizeof out->head);
     put_le16(out->head + NVME_TCP_DATA_OFF_CCCID, t->cid);
+    put_le32(out->head + NVME_TCP_DATA_OFF_DATAO, command->data_at);
     put_le32(out->head + NVME_TCP_DATA_OFF_DATAL, command->data_len);
-    out->head_len = seal(c, out->head, NVME_TCP_C2H_DATA,
-                         (uint8_t)(NVME_TCP_LAST_PDU | (has_response ? 0 : NVME_TCP_SUCCESS)),
+    out->head_len = seal(c, out->head, NVME_TCP_C2H_DATA, data_flags(command, has_response),
                          NVME_TCP_DATA_HLEN, command->data_len);
     out->data = command->data;
     out->data_len = command->data_len;
@@ -168,7 +174,7 @@ static void on_deliver(void *connection, struct nvme_command *command)
     if (has_response) {
         out->tail_len += emit_response(t, out->tail + out->tail_len);
     }
-    t->stage = NVME_TCP_ANSWERING;
+    t->stage = command->has_more ? NVME_TCP_DELIVERING : NVME_TCP_ANSWERING;
     c->tcp->counters.octets_sent += out->data_len;
     out_queue(c, out);
 }

@@ -33,7 +33,8 @@ static bool is_in(const void *at, uint32_t len, const void *area, size_t area_le
 
 static void check_data(const struct connection *c, const struct nvme_command *command)
 {
-    CHECK(command->data_len <= command->sgl.len);
+    CHECK(command->data_at <= command->sgl.len &&
+          command->data_len <= command->sgl.len - command->data_at);
     CHECK(is_in(command->data, command->data_len, c->scratch, sizeof c->scratch) ||
           is_in(command->data, command->data_len, nvme_node_memory, sizeof nvme_node_memory));
 }
@@ -64,8 +65,14 @@ static void on_fetch(void *ctx, struct nvme_command *command)
 
 static void on_deliver(void *ctx, struct nvme_command *command)
 {
-    check_data(ctx, command);
-    answered(ctx, command, ((struct connection *)ctx)->fails ? NVME_DATA_TRANSFER_ERROR : NVME_OK);
+    struct connection *c = ctx;
+    enum nvme_status status = c->fails ? NVME_DATA_TRANSFER_ERROR : NVME_OK;
+    check_data(c, command);
+    if (command->has_more) {
+        nvme_command_done(command, status, 1); // the response is to come
+    } else {
+        answered(c, command, status);
+    }
 }
 
 static void on_respond(void *ctx, struct nvme_command *command)

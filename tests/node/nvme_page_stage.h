@@ -28,7 +28,7 @@ static inline uint8_t digit(char c)
 static inline void expect_page(const struct line *line, uint32_t len, const struct piece *pieces,
                                unsigned count)
 {
-    static uint8_t page[NVME_SCRATCH_LEN];
+    static uint8_t page[NVME_DATA_LEN_MAX];
     memset(page, 0, len);
     for (unsigned i = 0; i < count; i++) {
         uint8_t *at = page + pieces[i].at;

@@ -45,8 +45,10 @@ struct line {
     uint16_t cid;
     struct answer answers[STAGE_ANSWER_MAX];
     unsigned answer_count, delivered;
-    uint8_t came[NVME_SCRATCH_LEN]; // what was delivered last
-    bool holds;                     // what is delivered stays here
+    uint8_t came[NVME_DATA_LEN_MAX]; // what was delivered last
+    unsigned pieces;                 // that this came in
+    enum nvme_status piece_status;   // of all of them but the last
+    bool holds;                      // what is delivered stays here
     struct nvme_command *held;
     char closed[64]; // why it shall end
     unsigned woken;
@@ -210,8 +212,12 @@ static inline void line_deliver(void *connection, struct nvme_command *command)
 {
     struct line *line = connection;
     line->delivered += command->data_len;
-    if (command->data_len <= sizeof line->came) {
-        memcpy(line->came, command->data, command->data_len);
+    assert_true(command->data_at + command->data_len <= sizeof line->came);
+    memcpy(line->came + command->data_at, command->data, command->data_len);
+    line->pieces = command->data_at == 0 ? 1 : line->pieces + 1;
+    if (command->has_more) {
+        nvme_command_done(command, line->piece_status, line->stage->now);
+        return;
     }
     if (line->holds) {
         assert_null(line->held);

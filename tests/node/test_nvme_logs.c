@@ -409,10 +409,42 @@ static void logs_that_there_are_not_are_refused(void **state)
     assert_int_equal(get_log(NVME_LOG_SMART, 0, 516, 64).status, NVME_INVALID_FIELD);
     assert_int_equal(get_log(NVME_LOG_SMART, 0, 512, 64).status, NVME_OK); // nothing of it
     EXPECT_PAGE(admin, 64, {0, NULL, "00"});
-    assert_int_equal(get_log(NVME_LOG_SMART, 0, 0, NVME_SCRATCH_LEN).status, NVME_OK);
-    assert_int_equal(get_log(NVME_LOG_SMART, 0, 0, NVME_SCRATCH_LEN + 4).status,
+    assert_int_equal(get_log(NVME_LOG_SMART, 0, 0, NVME_DATA_LEN_MAX + 4).status,
                      NVME_INVALID_FIELD);
-    assert_int_equal(get_log(NVME_LOG_SMART, 0, 0, (1 << 18) + 4).status, NVME_INVALID_FIELD);
+}
+
+// As much as the controller says that a command may move: with what is in the scratch at a time.
+static void a_log_is_told_to_the_length_that_a_command_may_move(void **state)
+{
+    const uint32_t lens[] = {NVME_SCRATCH_LEN, NVME_SCRATCH_LEN + 4, NVME_DATA_LEN_MAX};
+    const unsigned piece_counts[] = {1, 2, 16};
+    for (unsigned i = 0; i < 3; i++) {
+        admin->answer_count = 0;
+        assert_int_equal(get_log(NVME_LOG_FIRMWARE, 0, 0, lens[i]).status, NVME_OK);
+        EXPECT_PAGE(admin, lens[i], {0, NULL, "01"}, {8, "1       ", NULL});
+        assert_int_equal(admin->answer_count, 1);
+        assert_int_equal(admin->pieces, piece_counts[i]);
+    }
+    assert_int_equal(get_log(NVME_LOG_FIRMWARE, 0, 8, NVME_SCRATCH_LEN + 4).status, NVME_OK);
+    EXPECT_PAGE(admin, NVME_SCRATCH_LEN + 4, {0, "1       ", NULL});
+}
+
+static void a_log_ends_with_the_piece_that_cannot_be_moved(void **state)
+{
+    admin->piece_status = NVME_TRANSIENT_TRANSPORT_ERROR;
+    assert_int_equal(get_log(NVME_LOG_FIRMWARE, 0, 0, NVME_DATA_LEN_MAX).status,
+                     NVME_TRANSIENT_TRANSPORT_ERROR);
+    assert_int_equal(admin->pieces, 1);
+    assert_int_equal(get_log(NVME_LOG_FIRMWARE, 0, 0, NVME_SCRATCH_LEN).status, NVME_OK);
+}
+
+static void a_discovery_log_likewise(void **state)
+{
+    enum { DISCOVERY_LEN = 64 << 10 }; // its MDTS is 4
+    begin_discovery();
+    assert_int_equal(get_log(NVME_LOG_DISCOVERY, 0, 0, DISCOVERY_LEN).status, NVME_OK);
+    assert_int_equal(get_log(NVME_LOG_DISCOVERY, 0, 0, DISCOVERY_LEN + 4).status,
+                     NVME_INVALID_FIELD);
 }
 
 // The counters of SMART are of all namespaces: they are not told as those of one.
@@ -447,6 +479,9 @@ int main(void)
         TEST(discovery_counts_how_often_its_volumes_changed),
         TEST(discovery_has_the_logs_that_it_tells_of),
         TEST(logs_that_there_are_not_are_refused),
+        TEST(a_log_is_told_to_the_length_that_a_command_may_move),
+        TEST(a_log_ends_with_the_piece_that_cannot_be_moved),
+        TEST(a_discovery_log_likewise),
         TEST(logs_are_of_the_controller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

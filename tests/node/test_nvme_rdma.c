@@ -1,5 +1,7 @@
 // The NVMe/RDMA TTS against hosts that keep to the protocol, that do not, and that go away.
 #include "base/prng.h"
+#include "format/nvme_pages.h"
+#include "node/nvme/controller.h"
 #include "tests/node/nvme_host.h"
 
 enum { BLOCK = 512, QUEUE = 16 };
@@ -143,6 +145,30 @@ static void data_are_read_and_written_where_the_descriptor_says(void **state)
         host_io(host, NVME_IO_READ, 1000, lens[i]);
         assert_int_equal(host_run(host, NVME_SQE_LEN, NULL), NVME_OK);
         expect_filled(host->data, lens[i], i);
+    }
+    session_end(&session);
+}
+
+// More than the queue's own memory has room for: in pieces, and one response behind them.
+static void a_log_is_as_long_as_it_is_asked_for(void **state)
+{
+    struct session session;
+    struct host *host = &session.admin;
+    session_begin(&session, &node, QUEUE);
+    uint32_t lens[] = {512, NVME_SCRATCH_LEN + 4, HOST_DATA_LEN, 512};
+    for (unsigned i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        memset(host->data, 0xee, HOST_DATA_LEN);
+        uint8_t *sqe = host_sqe(host, NVME_ADMIN_GET_LOG_PAGE);
+        sqe[NVME_GET_LOG_OFF_LID] = NVME_LOG_FIRMWARE;
+        put_le16(sqe + NVME_GET_LOG_OFF_NUMDL, (uint16_t)(lens[i] / 4 - 1));
+        put_le16(sqe + NVME_GET_LOG_OFF_NUMDU, (uint16_t)((lens[i] / 4 - 1) >> 16));
+        sqe_keyed(sqe, (uintptr_t)host->data, lens[i], host->mr->rkey);
+        assert_int_equal(host_run(host, NVME_SQE_LEN, NULL), NVME_OK);
+        assert_int_equal(host->data[NVME_FIRMWARE_OFF_ACTIVE], 1);
+        assert_memory_equal(host->data + NVME_FIRMWARE_OFF_SLOTS, "1       ", 8);
+        for (uint32_t at = NVME_FIRMWARE_OFF_SLOTS + 8; at < HOST_DATA_LEN; at++) {
+            assert_int_equal(host->data[at], at < lens[i] ? 0 : 0xee);
+        }
     }
     session_end(&session);
 }
@@ -500,6 +526,7 @@ int main(void)
         cmocka_unit_test(a_host_without_room_for_responses_is_rejected),
         cmocka_unit_test(a_host_that_answers_no_reads_is_rejected),
         cmocka_unit_test(data_are_read_and_written_where_the_descriptor_says),
+        cmocka_unit_test(a_log_is_as_long_as_it_is_asked_for),
         cmocka_unit_test(data_in_the_capsule_are_written_from_their_offset),
         cmocka_unit_test(memory_that_the_capsule_advertises_is_closed_by_the_response),
         cmocka_unit_test(descriptors_that_cannot_be_are_refused_by_status),
