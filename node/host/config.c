@@ -214,8 +214,8 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
         return uuid_parse(value, wish->identity.uuid) == 0 || fail(r, "not a UUID", value);
     }
     if (strcmp(key, "nguid") == 0) {
-        wish->has_nguid = true;
-        return nguid_parse(r, value, wish->identity.nguid);
+        wish->has_alias = true;
+        return nguid_parse(r, value, wish->identity.alias);
     }
     if (strcmp(key, "nqn") == 0) {
         return place_name_set(r, wish_nqn_parse, VOLUME_IN_SUBSYSTEM, key, value);
@@ -276,7 +276,7 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
 
 static bool has_identity(const struct volume_wish *wish)
 {
-    return wish->has_uuid || wish->has_nguid || wish_has_number(wish);
+    return wish->has_uuid || wish->has_alias || wish_has_number(wish);
 }
 
 // Beside the file, if it does not say where.

@@ -41,5 +41,5 @@ void host_identify(void *ctx, const struct volume_profile *profile, struct volum
     char machine[MACHINE_MAX];
     machine_name(machine);
     name(ret->uuid, "uuid", machine, profile->origin);
-    name(ret->nguid, "nguid", machine, profile->origin);
+    name(ret->alias, "nguid", machine, profile->origin);
 }

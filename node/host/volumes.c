@@ -181,7 +181,7 @@ static bool is_same_device(const struct volume_wish *a, const struct volume_wish
 {
     return strcmp(a->uri, b->uri) == 0 && strcmp(a->unit, b->unit) == 0 &&
            a->read_only == b->read_only && a->may_stand_by == b->may_stand_by &&
-           a->has_uuid == b->has_uuid && a->has_nguid == b->has_nguid &&
+           a->has_uuid == b->has_uuid && a->has_alias == b->has_alias &&
            is_same_place(a, b, VOLUME_IN_SUBSYSTEM) && is_same_place(a, b, VOLUME_IN_TARGET) &&
            memcmp(&a->identity, &b->identity, sizeof a->identity) == 0;
 }

@@ -77,7 +77,7 @@ bool volume_profile_is_sane(const struct volume_profile *profile);
 // Who the volume is to its clients: stable as long as its origin, or as set by the operator.
 struct volume_identity {
     uint8_t uuid[VOLUME_UUID_LEN];
-    uint8_t nguid[VOLUME_UUID_LEN];
+    uint8_t alias[VOLUME_UUID_LEN]; // another, for who wants an identifier that is no UUID
 };
 
 enum resource_state {

@@ -247,7 +247,7 @@ static void emit_namespace(const struct nvme_command *command, uint8_t *page)
     granularity(volume, row, page);
     copy_limits(volume, page);
     page[NVME_NS_OFF_NSATTR] = attributes(volume);
-    memcpy(page + NVME_NS_OFF_NGUID, row->identity.nguid, VOLUME_UUID_LEN);
+    memcpy(page + NVME_NS_OFF_NGUID, row->identity.alias, VOLUME_UUID_LEN);
     page[NVME_NS_OFF_LBAF + NVME_NS_LBAF_OFF_LBADS] = log2_of(volume->block_len);
     volume_lineage_emit(row, page + NVME_NS_OFF_VENDOR);
 }
@@ -280,7 +280,7 @@ static void emit_descriptors(const struct nvme_command *command, uint8_t *page)
     const struct resource *row = row_of(command->queue->controller, nsid_of(command));
     if (row != NULL) {
         page = emit_descriptor(page, NVME_NIDT_UUID, row->identity.uuid, VOLUME_UUID_LEN);
-        page = emit_descriptor(page, NVME_NIDT_NGUID, row->identity.nguid, VOLUME_UUID_LEN);
+        page = emit_descriptor(page, NVME_NIDT_NGUID, row->identity.alias, VOLUME_UUID_LEN);
         emit_descriptor(page, NVME_NIDT_CSI, &nvm, 1);
     }
 }

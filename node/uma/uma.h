@@ -50,7 +50,7 @@ struct volume_wish {
     unsigned source;   // of where it was found: that it cannot be opened is no failure of the
                        // node; 0: the operator has named it
     bool has_uuid;     // set by the operator, else derived from the origin
-    bool has_nguid;
+    bool has_alias;
     struct volume_identity identity;
     // A member's number is not that of another of the group; 0: the first that is free.
     struct volume_place places[VOLUME_GROUPING_COUNT];

@@ -122,8 +122,8 @@ static void identity_settle(struct uma *uma, struct volume *v, const struct volu
     if (v->wish.has_uuid) {
         memcpy(v->identity.uuid, v->wish.identity.uuid, sizeof v->identity.uuid);
     }
-    if (v->wish.has_nguid) {
-        memcpy(v->identity.nguid, v->wish.identity.nguid, sizeof v->identity.nguid);
+    if (v->wish.has_alias) {
+        memcpy(v->identity.alias, v->wish.identity.alias, sizeof v->identity.alias);
     }
     // Another node knows nothing of what is reserved here.
     if (uma->parts.reservation_join != NULL && !v->wish.may_stand_by) {

@@ -57,7 +57,7 @@ static inline int begin(void **state)
     s->row.profile.preferred = 4096;
     for (uint8_t i = 0; i < VOLUME_UUID_LEN; i++) {
         s->row.identity.uuid[i] = (uint8_t)(0x10 + i);
-        s->row.identity.nguid[i] = (uint8_t)(0xa0 + i);
+        s->row.identity.alias[i] = (uint8_t)(0xa0 + i);
     }
     admin = admin_open(s, STAGE_HOST, 0, &cntlid);
     return 0;

@@ -113,7 +113,7 @@ static void each_key_of_a_volume_sets_its_own(void **state)
     assert_string_equal(a->name, "a");
     assert_string_equal(a->uri, "ram:1M");
     assert_string_equal(a->unit, "both");
-    assert_true(a->read_only && a->has_uuid && !a->has_nguid);
+    assert_true(a->read_only && a->has_uuid && !a->has_alias);
     assert_memory_equal(a->identity.uuid, uuid, sizeof uuid);
     assert_int_equal(a->allow_count, 2);
     assert_string_equal(a->allow[0], "x");
@@ -121,8 +121,8 @@ static void each_key_of_a_volume_sets_its_own(void **state)
     assert_string_equal(b->name, "b");
     assert_string_equal(b->uri, "file:/srv/b");
     assert_string_equal(b->unit, "");
-    assert_true(!b->read_only && !b->has_uuid && b->has_nguid);
-    assert_memory_equal(b->identity.nguid, nguid, sizeof nguid);
+    assert_true(!b->read_only && !b->has_uuid && b->has_alias);
+    assert_memory_equal(b->identity.alias, nguid, sizeof nguid);
     assert_string_equal(config.nbd_listen.of[0], "127.0.0.1:1");
     config_free(&config);
     assert_null(config.volumes);

@@ -176,10 +176,10 @@ static void an_identity_is_that_of_the_origin(void **state)
     host_identify(NULL, &a, &again);
     host_identify(NULL, &b, &other);
     assert_memory_equal(first.uuid, again.uuid, VOLUME_UUID_LEN);
-    assert_memory_equal(first.nguid, again.nguid, VOLUME_UUID_LEN);
+    assert_memory_equal(first.alias, again.alias, VOLUME_UUID_LEN);
     assert_memory_not_equal(first.uuid, other.uuid, VOLUME_UUID_LEN);
-    assert_memory_not_equal(first.nguid, other.nguid, VOLUME_UUID_LEN);
-    assert_memory_not_equal(first.uuid, first.nguid, VOLUME_UUID_LEN);
+    assert_memory_not_equal(first.alias, other.alias, VOLUME_UUID_LEN);
+    assert_memory_not_equal(first.uuid, first.alias, VOLUME_UUID_LEN);
     assert_int_equal(first.uuid[6] >> 4, 5); // of a name (RFC 4122 section 4.3)
     assert_int_equal(first.uuid[8] >> 6, 2);
 }

@@ -83,7 +83,7 @@ static void a_machine_is_known_by_its_id_or_its_name(void **state)
         name_of("uuid", cases[i].name, "file:/a", uuid);
         name_of("nguid", cases[i].name, "file:/a", nguid);
         assert_memory_equal(found.uuid, uuid, 16);
-        assert_memory_equal(found.nguid, nguid, 16);
+        assert_memory_equal(found.alias, nguid, 16);
         assert_int_equal(machine.files, 0);
         bool is_by_id = cases[i].id != NULL && strcmp(cases[i].name, "h") != 0;
         assert_int_equal(machine.asked, is_by_id ? 0 : 1);

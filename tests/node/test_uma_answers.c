@@ -84,12 +84,12 @@ static void an_identity_is_as_wished_or_as_the_host_makes_it(void **state)
     for (unsigned i = 0; i < 4; i++) {
         snprintf(w.name, sizeof w.name, "b%u", i);
         w.has_uuid = (i & 1) != 0;
-        w.has_nguid = (i & 2) != 0;
+        w.has_alias = (i & 2) != 0;
         add(s, &w);
         hear(s, opened(s->volume));
         const struct volume_identity *is = &row_of(s, w.name)->identity;
         assert_int_equal(is->uuid[3], w.has_uuid ? 0x77 : 0x11);
-        assert_int_equal(is->nguid[3], w.has_nguid ? 0x77 : 0x11);
+        assert_int_equal(is->alias[3], w.has_alias ? 0x77 : 0x11);
     }
     stage_destroy(s);
 }

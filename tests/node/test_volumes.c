@@ -495,8 +495,8 @@ static void change(struct volume_wish *wish, enum change what)
     wish->read_only = what == READ_ONLY;
     wish->may_stand_by = what == STANDING_BY;
     wish->has_uuid = what == A_UUID;
-    wish->has_nguid = what == AN_NGUID;
-    wish->identity.nguid[VOLUME_UUID_LEN - 1] = what == OTHER_NGUID;
+    wish->has_alias = what == AN_NGUID;
+    wish->identity.alias[VOLUME_UUID_LEN - 1] = what == OTHER_NGUID;
     subsystem->group[0] = what == OTHER_SUBSYSTEM ? 's' : '\0';
     subsystem->member = what == OTHER_NSID;
     target->group[0] = what == OTHER_TARGET ? 't' : '\0';

@@ -163,7 +163,8 @@ NAMES_OF_PROGRAMS = {'main', 'weft_ddm_module'}
 FOREIGN_WORDS = {
     **dict.fromkeys(('node/interface', 'node/bus', 'node/reservation', 'node/cta', 'node/uma',
                      'node/stream'), (
-        re.compile(r'nvme|nbd|scsi|verbs|ibv_|(?<![a-z])ata(?![a-z])', re.I),
+        re.compile(r'nvme|nbd|scsi|verbs|ibv_|(?<![a-z])(ata|nguids?|nqns?|nsids?|luns?)(?![a-z])',
+                   re.I),
         'names no network protocol and no I/O format')),
     'node/scsi': (re.compile(r'iscsi|nvme|nbd|verbs|ibv_', re.I), 'names no transport'),
     'wq': (re.compile(r'iwarp|roce|rdmap|(?<![a-z])(ddp|mpa|fpdu|m?ulpdu|terminate[sd]?|msn|llp|'
