@@ -30,23 +30,25 @@ static void on_exit_of_command(void *ctx, uint32_t events)
 }
 
 // uri: the first volume's, as nbdkit has it; uris: all of them. Through the first address of the
-// first TTS.
+// first TTS, and of those that this one has.
 static void captive_environment_set(struct host *host)
 {
     const struct resource_table *table = uma_resources(host->uma);
     char uri[HOST_URI_MAX], *uris = NULL;
     for (size_t i = 0; i < table->count && host->tts_count > 0; i++) {
         char *longer = NULL;
-        if (!host_uri(host, 0, &table->rows[i], 0, uri) ||
-            asprintf(&longer, "%s%s%s", uris != NULL ? uris : "", uris != NULL ? " " : "", uri) <
-                0) {
+        if (!host_uri(host, 0, &table->rows[i], 0, uri)) {
+            continue; // it is for other protocols
+        }
+        if (asprintf(&longer, "%s%s%s", uris != NULL ? uris : "", uris != NULL ? " " : "", uri) <
+            0) {
             break;
+        }
+        if (uris == NULL) {
+            setenv("uri", uri, 1);
         }
         free(uris);
         uris = longer;
-        if (i == 0) {
-            setenv("uri", uri, 1);
-        }
     }
     setenv("uris", uris != NULL ? uris : "", 1);
     free(uris);

@@ -238,6 +238,9 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "allow") == 0) {
         return allow_add(r, wish, value);
     }
+    if (strcmp(key, "protocol") == 0) {
+        return wish_protocol_add(value, wish, &why) == 0 || fail(r, why.text, value);
+    }
     return fail(r, "there is no key", key);
 }
 

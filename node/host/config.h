@@ -27,6 +27,7 @@
 //     iops = 500                  requests a second, of all its clients
 //     bps = 10M                   octets a second
 //     allow = IDENTITY            only these clients; may stand there several times
+//     protocol = nvme-tcp         by these protocols alone; likewise
 //
 // A key that is not known, a value that cannot be, a volume twice: an error with its line.
 #pragma once

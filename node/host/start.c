@@ -110,11 +110,14 @@ static void volume_put(struct host *host, const struct resource *row, FILE *out)
             text_size_format(row->profile.size, size), row->profile.driver,
             (row->abilities & VOLUME_CAN_WRITE) != 0 ? "" : ", read-only", uuid);
     for (unsigned i = 0; i < host->tts_count; i++) {
-        for (unsigned j = 0; host_uri(host, i, row, j, uri); j++) {
+        unsigned count = 0;
+        for (; host_uri(host, i, row, count, uri); count++) {
             fprintf(out, "  %s\n", uri);
         }
-        host->ttss[i].tts->hint(host->ttss[i].ctx, row, hint, sizeof hint);
-        fprintf(out, "  %s\n", hint);
+        if (count > 0) {
+            host->ttss[i].tts->hint(host->ttss[i].ctx, row, hint, sizeof hint);
+            fprintf(out, "  %s\n", hint);
+        }
     }
 }
 

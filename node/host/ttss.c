@@ -215,5 +215,6 @@ void host_ttss_destroy(struct host *host)
 bool host_uri(struct host *host, unsigned tts, const struct resource *row, unsigned index,
               char ret[HOST_URI_MAX])
 {
-    return host->ttss[tts].tts->uri(host->ttss[tts].ctx, row, index, ret, HOST_URI_MAX);
+    return uma_volume_is_by(host->uma, row->volume, host->ttss[tts].tts->name) &&
+           host->ttss[tts].tts->uri(host->ttss[tts].ctx, row, index, ret, HOST_URI_MAX);
 }

@@ -192,6 +192,10 @@ static bool is_same_list(const struct volume_wish *a, const struct volume_wish *
     for (unsigned i = 0; is_same && i < a->allow_count; i++) {
         is_same = strcmp(a->allow[i], b->allow[i]) == 0;
     }
+    is_same = is_same && a->service_count == b->service_count;
+    for (unsigned i = 0; is_same && i < a->service_count; i++) {
+        is_same = strcmp(a->services[i], b->services[i]) == 0;
+    }
     return is_same;
 }
 

@@ -59,6 +59,14 @@ static int allow_add(struct volume_wish *wish, const char *identity, size_t len,
     return 0;
 }
 
+static int protocol_take(struct volume_wish *wish, const char *value, size_t len,
+                         struct why *ret_why)
+{
+    char text[TTS_NAME_MAX];
+    snprintf(text, sizeof text, "%.*s", (int)len, value); // what is cut is none
+    return wish_protocol_add(text, wish, ret_why);
+}
+
 static int rate_take(const char *value, size_t len, uint64_t *ret, struct why *ret_why,
                      int (*parse)(const char *text, uint64_t *ret, struct why *ret_why))
 {
@@ -127,8 +135,9 @@ static const struct own_parameter {
     const char *key;
     int (*take)(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why);
 } own_parameters[] = {
-    {"allow=", allow_add}, {"iops=", iops_take},       {"bps=", bps_take},       {"nqn=", nqn_take},
-    {"nsid=", nsid_take},  {"standby=", standby_take}, {"target=", target_take}, {"lun=", lun_take},
+    {"allow=", allow_add},    {"iops=", iops_take}, {"bps=", bps_take},
+    {"nqn=", nqn_take},       {"nsid=", nsid_take}, {"standby=", standby_take},
+    {"target=", target_take}, {"lun=", lun_take},   {"protocol=", protocol_take},
 };
 
 static const struct own_parameter *own_parameter(const char *word)
@@ -369,6 +378,32 @@ int wish_nsid_parse(const char *text, uint32_t *ret, struct why *ret_why)
         return -EINVAL;
     }
     *ret = (uint32_t)number;
+    return 0;
+}
+
+static bool is_protocol(const char *text)
+{
+    static const char *const all[] = {"nbd", "nvme-tcp", "nvme-rdma", "iscsi", "iscsi-rdma"};
+    for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (strcmp(text, all[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int wish_protocol_add(const char *text, struct volume_wish *wish, struct why *ret_why)
+{
+    if (!is_protocol(text)) {
+        why_say(ret_why, "protocol=%.64s: it must be nbd, nvme-tcp, nvme-rdma, iscsi or iscsi-rdma",
+                text);
+        return -EINVAL;
+    }
+    if (wish->service_count == UMA_SERVICE_COUNT_MAX) {
+        why_say(ret_why, "protocol=%s: there are %d already", text, UMA_SERVICE_COUNT_MAX);
+        return -EINVAL;
+    }
+    snprintf(wish->services[wish->service_count++], TTS_NAME_MAX, "%s", text);
     return 0;
 }
 

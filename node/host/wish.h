@@ -13,8 +13,9 @@ enum { WISH_POOL_DEFAULT = 64 << 20 };
 int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 
 // The URI alone. What is the node's business of its parameters becomes the wish's: `allow` its list
-// of clients, `iops` and `bps` its rate, `nqn` and `target` its groups, `nsid` and `lun` its number
-// in each, which no pattern has, `standby` whether other nodes serve it too.
+// of clients, `protocol` what these may come by, `iops` and `bps` its rate, `nqn` and `target` its
+// groups, `nsid` and `lun` its number in each, which no pattern has, `standby` whether other nodes
+// serve it too.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
 
 // Gives the wish another name if one of `others` has its: "name-2".
@@ -26,6 +27,9 @@ bool wish_name_is_good(const char *name);
 
 // How long a client may hold memory of the pool without getting on; not 0.
 int wish_patience_parse(const char *text, duration_ns *ret, struct why *ret_why);
+
+// One protocol more that the volume is for, as `weft serve` names those; without any it is for all.
+int wish_protocol_add(const char *text, struct volume_wish *wish, struct why *ret_why);
 
 // Requests, and octets, that the clients of a volume may have in a second.
 int wish_iops_parse(const char *text, uint64_t *ret, struct why *ret_why);

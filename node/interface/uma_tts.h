@@ -37,6 +37,7 @@ struct client {
     char identity[CLIENT_IDENTITY_MAX]; // who it says it is; empty where the protocol has no name
     char registrant[CLIENT_REGISTRANT_MAX]; // who it is to reservations: all connections with this
                                             // text are one; empty: it can register none
+    char service[TTS_NAME_MAX];             // the name of the TTS that it comes by
 };
 
 enum connect_status {
@@ -73,7 +74,7 @@ struct connect_request {
 struct uma_for_tts {
     // The volumes, as of now. Valid until the caller returns to the loop.
     const struct resource_table *(*resources)(void *uma);
-    // Is the client on the volume's list, or has the volume none?
+    // Is the client on the volume's list, or has the volume none; and likewise what it comes by?
     bool (*may_see)(void *uma, uint32_t volume, const struct client *client);
     // Answered by on_connected, perhaps before this returns. A client that comes back is not
     // connected before the requests of its former connection to the volume have ended.

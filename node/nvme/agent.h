@@ -208,6 +208,11 @@ enum nvme_found nvme_subsystem_find(const struct nvme_target *target, const char
                                     const struct client *client);
 bool nvme_may_see(const struct nvme_target *target, const struct resource *row,
                   const struct client *client);
+// Likewise by another transport than it has come by.
+bool nvme_may_see_by(const struct nvme_target *target, const struct resource *row,
+                     const struct client *client, enum nvme_trtype trtype);
+// What the TTS of the transport is called.
+void nvme_service_name(enum nvme_trtype trtype, char ret[TTS_NAME_MAX]);
 void nvme_say_refused(struct nvme_target *target, const struct client *client, const char *nqn,
                       const char *why);
 

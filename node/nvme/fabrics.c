@@ -90,6 +90,7 @@ static struct client client_of(const struct nvme_queue *queue, const struct wish
     memcpy(client.host, queue->parts.host, sizeof client.host);
     memcpy(client.identity, wish->hostnqn, sizeof wish->hostnqn);
     nvme_registrant_name(wish->hostid, client.registrant);
+    nvme_service_name(queue->parts.transport->trtype, client.service);
     return client;
 }
 

@@ -211,23 +211,27 @@ uint64_t nvme_discovery_digest(const struct nvme_target *target)
     return digest;
 }
 
-static bool is_shown_to(const struct nvme_controller *c, const struct resource *row)
+static bool is_shown_at(const struct nvme_controller *c, const struct resource *row,
+                        unsigned listener)
 {
-    return resource_is_there(row) && nvme_may_see(c->target, row, &c->client);
+    return resource_is_there(row) &&
+           nvme_may_see_by(c->target, row, &c->client, c->target->listeners[listener].trtype);
 }
 
-// A subsystem has its entries where the first of its volumes stands that the host may see.
-static bool has_entries(const struct nvme_controller *c, const struct resource_table *table,
-                        size_t at)
+// A subsystem has its entry of a listener where the first of its volumes stands that the host may
+// see there.
+static bool has_entry(const struct nvme_controller *c, const struct resource_table *table,
+                      size_t at, unsigned listener)
 {
     const struct resource *row = &table->rows[at];
     const char *group = nvme_group(row);
     for (size_t i = 0; i < at && group[0] != '\0'; i++) {
-        if (strcmp(nvme_group(&table->rows[i]), group) == 0 && is_shown_to(c, &table->rows[i])) {
+        if (strcmp(nvme_group(&table->rows[i]), group) == 0 &&
+            is_shown_at(c, &table->rows[i], listener)) {
             return false;
         }
     }
-    return is_shown_to(c, row);
+    return is_shown_at(c, row, listener);
 }
 
 static uint64_t discovery_count(const struct nvme_controller *c)
@@ -235,9 +239,11 @@ static uint64_t discovery_count(const struct nvme_controller *c)
     const struct resource_table *table = nvme_resources(c->target);
     uint64_t count = 0;
     for (size_t i = 0; i < table->count; i++) {
-        count += has_entries(c, table, i);
+        for (unsigned j = 0; j < c->target->listener_count; j++) {
+            count += has_entry(c, table, i, j);
+        }
     }
-    return count * c->target->listener_count;
+    return count;
 }
 
 static uint64_t discovery_len(const struct nvme_controller *c)
@@ -291,8 +297,10 @@ static void discovery_emit(const struct nvme_controller *c, const struct part *p
     put_le64(header + NVME_DISCOVERY_OFF_NUMREC, discovery_count(c));
     part_put(part, 0, header, sizeof header);
     for (size_t i = 0; i < table->count; i++) {
-        bool is_shown = has_entries(c, table, i);
-        for (unsigned j = 0; j < c->target->listener_count && is_shown; j++) {
+        for (unsigned j = 0; j < c->target->listener_count; j++) {
+            if (!has_entry(c, table, i, j)) {
+                continue;
+            }
             bool is_wanted = at < part->from + part->len && at + NVME_ENTRY_LEN > part->from;
             if (is_wanted) {
                 entry_emit(c, &table->rows[i], j, entry);

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/nvme_pages.h"
 #include "format/nvme_wire.h"
+#include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
@@ -70,6 +72,19 @@ bool nvme_may_see(const struct nvme_target *target, const struct resource *row,
                   const struct client *client)
 {
     return target->parts.uma->may_see(target->parts.uma_ctx, row->volume, client);
+}
+
+void nvme_service_name(enum nvme_trtype trtype, char ret[TTS_NAME_MAX])
+{
+    snprintf(ret, TTS_NAME_MAX, "%s", trtype == NVME_TRTYPE_RDMA ? "nvme-rdma" : "nvme-tcp");
+}
+
+bool nvme_may_see_by(const struct nvme_target *target, const struct resource *row,
+                     const struct client *client, enum nvme_trtype trtype)
+{
+    struct client by = *client;
+    nvme_service_name(trtype, by.service);
+    return nvme_may_see(target, row, &by);
 }
 
 void nvme_say_refused(struct nvme_target *target, const struct client *client, const char *nqn,

@@ -131,6 +131,7 @@ static bool accept_initiator(struct iscsi_rdma_pair *cp, const struct rdma_conn_
                                     .rnr_retry_count = RETRIES_MAX};
     text_address_format(rdma_get_peer_addr(cp->pair.id), client->address);
     address_host(rdma_get_peer_addr(cp->pair.id), client->host, sizeof client->host);
+    snprintf(client->service, sizeof client->service, "%s", carrier.name);
     cp->login_until = instant_after(loop_now(cp->pair.fabric->parts.loop), login_within_ns);
     iscsi_pair_receives_post(&cp->pair);
     return fabric_pair_accept(&cp->pair, &param);

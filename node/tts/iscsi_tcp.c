@@ -70,6 +70,7 @@ static bool begin(struct stream *s)
     struct iscsi_connection *c = &connection_of(s)->c;
     address_of_peer(s->fd, c->client.address);
     snprintf(c->client.host, sizeof c->client.host, "%s", s->host);
+    snprintf(c->client.service, sizeof c->client.service, "%s", iscsi_tcp_carrier.name);
     return iscsi_connection_init(c, c->door);
 }
 

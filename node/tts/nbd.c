@@ -48,6 +48,7 @@ static bool begin(struct stream *s)
     c->connect.cookie = (uint64_t)(uintptr_t)c;
     address_of_peer(s->fd, client->address);
     snprintf(client->host, sizeof client->host, "%s", s->host);
+    snprintf(client->service, sizeof client->service, "%s", nbd_for_uma.name);
     return nbd_greet(c);
 }
 

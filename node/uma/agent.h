@@ -165,6 +165,8 @@ void descriptor_drop(struct uma *uma, int *fd);
 void unit_say(struct uma *uma, struct unit *unit, const char *what);
 struct volume *volume_next(struct uma *uma, const struct volume *volume); // in use; NULL: first
 struct volume *volume_by_number(struct uma *uma, uint32_t number);
+// Is it for clients of the TTS with this name? (connection_manager.c)
+bool volume_is_by(const struct volume *v, const char *service);
 struct volume *volume_by_name(struct uma *uma, const char *name);
 // Does another node serve the volume, or may it?
 bool volume_stands_by(const struct uma *uma, const struct volume *volume);

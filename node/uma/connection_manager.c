@@ -41,10 +41,20 @@ static void set_dropped(struct uma *uma, struct connection *c)
 
 /* ---- connecting ------------------------------------------------------------------------------ */
 
+bool volume_is_by(const struct volume *v, const char *service)
+{
+    for (unsigned i = 0; i < v->wish.service_count; i++) {
+        if (strcmp(v->wish.services[i], service) == 0) {
+            return true;
+        }
+    }
+    return v->wish.service_count == 0;
+}
+
 bool connection_may_see(void *ctx, uint32_t volume, const struct client *client)
 {
     const struct volume *v = volume_by_number(ctx, volume);
-    if (v == NULL) {
+    if (v == NULL || !volume_is_by(v, client->service)) {
         return false;
     }
     for (unsigned i = 0; i < v->wish.allow_count; i++) {

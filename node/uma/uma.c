@@ -265,8 +265,16 @@ int uma_volume_allow(struct uma *uma, const struct volume_wish *wish)
     }
     v->wish.allow_count = wish->allow_count;
     memcpy(v->wish.allow, wish->allow, sizeof v->wish.allow);
+    v->wish.service_count = wish->service_count;
+    memcpy(v->wish.services, wish->services, sizeof v->wish.services);
     resources_advertise(uma); // it may be seen by others
     return 0;
+}
+
+bool uma_volume_is_by(struct uma *uma, uint32_t volume, const char *service)
+{
+    const struct volume *v = volume_by_number(uma, volume);
+    return v != NULL && volume_is_by(v, service);
 }
 
 int uma_volume_rate_set(struct uma *uma, const struct volume_wish *wish)

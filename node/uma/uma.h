@@ -37,7 +37,7 @@
 
 struct uma;
 
-enum uma_limits { UMA_TTS_COUNT_MAX = 8, UMA_ALLOW_COUNT_MAX = 16 };
+enum uma_limits { UMA_TTS_COUNT_MAX = 8, UMA_ALLOW_COUNT_MAX = 16, UMA_SERVICE_COUNT_MAX = 8 };
 
 // What the operator wants of a volume.
 struct volume_wish {
@@ -57,6 +57,8 @@ struct volume_wish {
     struct volume_rate rate;
     unsigned allow_count; // 0: any client
     char allow[UMA_ALLOW_COUNT_MAX][CLIENT_IDENTITY_MAX];
+    unsigned service_count; // 0: by any TTS
+    char services[UMA_SERVICE_COUNT_MAX][TTS_NAME_MAX];
 };
 
 // What the UMA needs of the system. Calls that fail make the unit be tried again later.
@@ -106,8 +108,11 @@ void uma_tts_add(struct uma *uma, const struct tts_for_uma *tts, void *tts_ctx);
 // The first reset event: units are started; the TTSs when every volume is ready or has failed.
 void uma_start(struct uma *uma, instant_ns now);
 
-// Other clients may use the volume from now on; who is connected stays. -ENOENT: no such volume.
+// Other clients may use the volume from now on, or by other TTSs; who is connected stays. -ENOENT:
+// no such volume.
 int uma_volume_allow(struct uma *uma, const struct volume_wish *wish);
+// Is the volume of this number for clients of the TTS with this name?
+bool uma_volume_is_by(struct uma *uma, uint32_t volume, const char *service);
 // It may be used at another rate, likewise.
 int uma_volume_rate_set(struct uma *uma, const struct volume_wish *wish);
 // Another node that waits for it gets it, or this one has it again. -ENOENT: no such volume;

@@ -423,7 +423,7 @@ static void volumes_without_an_address_have_no_uri(void **state)
         {1, 2, 0, 0, "nbd://h/0", "nbd://h/0 nbd://h/1"},
         {1, 1, 0, 0, "nbd://h/0", "nbd://h/0"},
         {1, 2, 0, 99, "nbd://h/0", "nbd://h/0"},
-        {1, 2, 99, 0, NULL, ""},
+        {1, 2, 99, 0, "nbd://h/1", "nbd://h/1"},
         {0, 2, 0, 0, NULL, ""},
         {1, 0, 0, 0, NULL, ""},
     };

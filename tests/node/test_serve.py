@@ -7,7 +7,11 @@ import re
 import resource
 import signal
 import socket
+import struct
 
+import nvme_host
+from nbd_client import ACK, GO, INFORMATION, Client
+from nvme_host import Queue, session
 from serving import (LIMIT, WEFT, Node, Skip, captive, case, expect, expect_error, folder,
                      free_port, main, need, pathlib, run, subprocess, until, weft)
 from cgroups import memory_group
@@ -172,6 +176,55 @@ def who_names_one_protocol_gets_no_other():
     assert captive('echo "$uris"', 'ram:1M').startswith('nbd+unix:')
     said = weft('serve', '--quiet', '--nvme-rdma=127.0.0.1:0', '--run=echo "$uris"', 'ram:1M')
     assert re.fullmatch(r'nvme\+rdma://127\.0\.0\.1:\d+/nqn\.\S+\n', said.stdout), said
+
+
+def discovered(address):
+    """(subsystem, port) of each entry."""
+    with session(address, nvme_host.DISCOVERY, 0) as (admin,):
+        log = admin.log(0x70, 1024 * 17).data
+        count, = struct.unpack_from('<Q', log, 8)
+        entries = (log[1024 * (i + 1):1024 * (i + 2)] for i in range(count))
+        return {(entry[256:512].rstrip(b'\0').decode(), int(entry[32:64])) for entry in entries}
+
+
+@case
+def a_volume_is_for_the_protocols_that_it_names():
+    with folder() as place:
+        file = pathlib.Path(place, 'node.ini')
+
+        def write(more):
+            file.write_text('[node]\nnvme-tcp = 127.0.0.1:0\nnvme-rdma = 127.0.0.1:0\n'
+                            'iscsi = 127.0.0.1:0\n[volume all]\nuri = ram:1M\n'
+                            '[volume byte]\nuri = ram:1M?protocol=nbd\n'
+                            f'[volume blocks]\nuri = ram:1M\n{more}')
+        write('protocol = nvme-rdma\nprotocol = iscsi\n')
+        with Node(f'--config={file}') as node:
+            def schemes():
+                return {name: {uri.partition(':')[0] for uri in volume['uris']}
+                        for name, volume in volumes(node).items()}
+            every = {'nbd+unix', 'nvme+tcp', 'nvme+rdma', 'iscsi'}
+            assert schemes() == {'all': every, 'byte': {'nbd+unix'},
+                                 'blocks': {'nvme+rdma', 'iscsi'}}, schemes()
+            nqns = {name: volume['nqn'] for name, volume in volumes(node).items()}
+            uris = volumes(node)['all']['uris']
+            tcp, rdma = (int(re.match(rf'nvme\+{kind}://[^/]*:(\d+)/', uri)[1])
+                         for kind in ('tcp', 'rdma') for uri in uris if f'+{kind}:' in uri)
+            address = '127.0.0.1', tcp
+            assert discovered(address) == {(nqns['all'], tcp), (nqns['all'], rdma),
+                                           (nqns['blocks'], rdma)}, discovered(address)
+            for name, status in ('all', 0), ('byte', 0x184), ('blocks', 0x184):
+                with Queue(address) as queue:
+                    assert queue.connect(nqns[name]).status == status, name
+            for name, is_there in ('all', True), ('byte', True), ('blocks', False):
+                with Client(node) as client:
+                    client.option(GO, struct.pack('>I', len(name)) + name.encode() + b'\0\0')
+                    kind, _ = client.reply(GO)
+                    assert (kind in (ACK, INFORMATION)) == is_there, (name, kind)
+            write('protocol = nvme-tcp\n')
+            assert weft('rescan', node.process.pid).returncode == 0
+            assert schemes()['blocks'] == {'nvme+tcp'}, schemes()
+            with Queue(address) as queue:
+                assert queue.connect(nqns['blocks']).status == 0
 
 
 @case

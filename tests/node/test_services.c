@@ -64,10 +64,20 @@ static bool uri_of_nbd(void *ctx, const struct resource *row, unsigned index, ch
     return index < 1;
 }
 
-const struct tts_for_uma nbd_for_uma = {.uri = uri_of_nbd}, nvme_for_uma, nvme_rdma_for_uma,
-                         nvme_tcp_for_uma, iscsi_tcp_for_uma, iscsi_rdma_for_uma;
+const struct tts_for_uma nbd_for_uma = {.name = "nbd", .uri = uri_of_nbd}, nvme_for_uma,
+                         nvme_rdma_for_uma, nvme_tcp_for_uma, iscsi_tcp_for_uma, iscsi_rdma_for_uma;
 const struct uma_for_tts uma_for_tts;
 const struct cta_for_tts cta_for_tts;
+
+static bool is_by;
+
+bool uma_volume_is_by(struct uma *uma, uint32_t volume, const char *service)
+{
+    assert_ptr_equal(uma, &an_uma);
+    assert_int_equal(volume, 7);
+    assert_string_equal(service, "nbd");
+    return is_by;
+}
 
 void uma_tts_add(struct uma *uma, const struct tts_for_uma *tts, void *ctx)
 {
@@ -429,10 +439,13 @@ static void random_octets_are_of_the_kernel(void **state)
 
 static void a_uri_is_that_of_its_service(void **state)
 {
-    static const struct resource row = {.name = "disk"};
+    static const struct resource row = {.name = "disk", .volume = 7};
     char uri[HOST_URI_MAX];
     listen_at(true, false, false, false, false);
     host_ttss_create(host);
+    is_by = false;
+    assert_false(host_uri(host, 0, &row, 0, uri));
+    is_by = true;
     assert_true(host_uri(host, 0, &row, 0, uri));
     assert_string_equal(uri, "nbd:disk:0");
     assert_false(host_uri(host, 0, &row, 1, uri));

@@ -371,6 +371,39 @@ static void connections_are_refused_by_name(void **state)
     stage_destroy(s);
 }
 
+static void a_client_comes_by_what_the_volume_is_for(void **state)
+{
+    struct stage *s = stage_ready();
+    struct volume_wish w = wish("chosen");
+    w.service_count = 2;
+    snprintf(w.services[0], TTS_NAME_MAX, "one");
+    snprintf(w.services[1], TTS_NAME_MAX, "other");
+    uma_volume_add(s->uma, &w, s->now);
+    hear(s, opened(s->volume));
+    const char *services[] = {"one", "other", "on", "", "third"};
+    for (unsigned i = 0; i < 5; i++) {
+        struct connect_request request = connect_to(s, s->volume);
+        snprintf(request.client.service, TTS_NAME_MAX, "%s", services[i]);
+        bool is_by = i < 2;
+        assert_int_equal(uma_for_tts.may_see(s->uma, s->volume, &request.client), is_by);
+        assert_int_equal(uma_volume_is_by(s->uma, s->volume, services[i]), is_by);
+        request.status = CONNECT_OK;
+        if (!is_by) {
+            uma_for_tts.connect(s->uma, &request);
+            assert_int_equal(request.status, CONNECT_NOT_ALLOWED);
+        }
+    }
+    w.service_count = 1;
+    assert_int_equal(uma_volume_allow(s->uma, &w), 0);
+    assert_true(uma_volume_is_by(s->uma, s->volume, "one"));
+    assert_false(uma_volume_is_by(s->uma, s->volume, "other"));
+    w.service_count = 0;
+    assert_int_equal(uma_volume_allow(s->uma, &w), 0);
+    assert_true(uma_volume_is_by(s->uma, s->volume, "third"));
+    assert_false(uma_volume_is_by(s->uma, 99, "third"));
+    stage_destroy(s);
+}
+
 static void a_refusal_by_the_rta_is_one_to_the_client(void **state)
 {
     struct stage *s = stage_ready();
@@ -436,6 +469,7 @@ int main(void)
         cmocka_unit_test(a_unit_that_does_not_drain_is_killed),
         cmocka_unit_test(a_connection_is_in_both_tables_before_its_client_knows),
         cmocka_unit_test(connections_are_refused_by_name),
+        cmocka_unit_test(a_client_comes_by_what_the_volume_is_for),
         cmocka_unit_test(a_refusal_by_the_rta_is_one_to_the_client),
         cmocka_unit_test(a_client_that_comes_while_the_unit_is_away_is_told_when_it_is_back),
         cmocka_unit_test(a_client_may_leave_while_the_unit_is_away),

@@ -162,6 +162,30 @@ static void clients_are_taken_out_of_the_uri(void **state)
     }
 }
 
+static void protocols_are_taken_out_of_the_uri_and_known(void **state)
+{
+    static const char *const names[] = {"nbd", "nvme-tcp", "nvme-rdma", "iscsi", "iscsi-rdma"};
+    struct volume_wish wish;
+    struct why why = {""};
+    char text[TEXT_MAX] = "ram:1M";
+    for (unsigned i = 0; i < 5; i++) {
+        append_text(text, i == 0 ? "?protocol=" : "&protocol=");
+        append_text(text, names[i]);
+        assert_int_equal(wish_parse(text, &wish, &why), 0);
+        assert_string_equal(wish.uri, "ram:1M");
+        assert_int_equal(wish.service_count, i + 1);
+        assert_string_equal(wish.services[i], names[i]);
+    }
+    append_text(text, "&protocol=nbd&protocol=nbd&protocol=nbd");
+    assert_int_equal(wish_parse(text, &wish, &why), 0);
+    assert_int_equal(wish.service_count, UMA_SERVICE_COUNT_MAX);
+    append_text(text, "&protocol=nbd");
+    expect_fails(wish_parse(text, &wish, &why), &why, "there are 8 already");
+    expect_fails(wish_parse("ram:1M?protocol=ftp", &wish, &why), &why, "protocol=ftp: it must be");
+    expect_fails(wish_parse("ram:1M?protocol=", &wish, &why), &why, "protocol=: it must be");
+    assert_int_equal(wish_protocol_add("NBD", &wish, &why), -EINVAL);
+}
+
 static void clients_are_so_many_and_their_names_so_long(void **state)
 {
     struct volume_wish wish;
@@ -469,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_name_is_as_long_as_names_are),
         cmocka_unit_test(a_name_that_is_taken_gets_a_number),
         cmocka_unit_test(clients_are_taken_out_of_the_uri),
+        cmocka_unit_test(protocols_are_taken_out_of_the_uri_and_known),
         cmocka_unit_test(clients_are_so_many_and_their_names_so_long),
         cmocka_unit_test(a_rate_is_taken_out_of_the_uri),
         cmocka_unit_test(a_qualified_name_is_taken_out_of_the_uri),
