@@ -207,7 +207,8 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
         return switch_parse(r, value, &wish->may_stand_by);
     }
     if (strcmp(key, "rta") == 0) {
-        return text_set(r, wish->unit, sizeof wish->unit, value);
+        bool is_host = strcmp(value, "host") == 0;
+        return text_set(r, wish->unit, sizeof wish->unit, is_host ? CONFIG_HOST_UNIT : value);
     }
     if (strcmp(key, "uuid") == 0) {
         wish->has_uuid = true;

@@ -42,6 +42,10 @@ int config_read(const char *path, struct host_config *config, struct why *ret_wh
 // Frees the volumes.
 void config_free(struct host_config *config);
 
+// The unit of volumes with `rta = host`, whatever the node's: in the host's own process. No volume
+// has this name.
+#define CONFIG_HOST_UNIT "(host)"
+
 // "each", "one" or "host". False: none of them.
 bool config_rta_parse(const char *word, enum host_rta *ret);
 

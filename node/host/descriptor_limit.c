@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "node/host/agent.h"
+#include "node/host/config.h"
 #include "node/host/host.h"
 
 enum {
@@ -36,13 +37,18 @@ static bool shares_unit(const struct host_config *config, size_t index)
     return false;
 }
 
+static size_t of_volume(const struct host_config *config, const struct volume_wish *wish)
+{
+    bool is_in_host = config->rta == HOST_RTA_HOST || strcmp(wish->unit, CONFIG_HOST_UNIT) == 0;
+    return OF_VOLUME + (is_in_host ? OF_VOLUME_IN_HOST : 0);
+}
+
 int host_descriptors_check(const struct host_config *config, struct why *ret_why)
 {
     struct rlimit limit;
-    size_t of_volume = OF_VOLUME + (config->rta == HOST_RTA_HOST ? OF_VOLUME_IN_HOST : 0);
-    size_t needed = OF_NODE + config->volume_count * of_volume;
+    size_t needed = OF_NODE;
     for (size_t i = 0; i < config->volume_count; i++) {
-        needed += shares_unit(config, i) ? 0 : OF_UNIT;
+        needed += of_volume(config, &config->volumes[i]) + (shares_unit(config, i) ? 0 : OF_UNIT);
     }
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) {
         return 0;

@@ -16,6 +16,7 @@
 #include "node/bus/ring.h"
 #include "node/cta/cta.h"
 #include "node/host/agent.h"
+#include "node/host/config.h"
 #include "node/host/host.h"
 #include "node/loop/loop.h"
 #include "node/uma/uma.h"
@@ -355,6 +356,13 @@ static int connections_make(struct host_unit *unit, int *ret_channel, int *ret_b
     return 0;
 }
 
+static bool is_in_host(const struct host *host, uint32_t number)
+{
+    struct uma_unit_status status;
+    return host->config->rta == HOST_RTA_HOST || (uma_unit_status(host->uma, number, &status) &&
+                                                  strcmp(status.name, CONFIG_HOST_UNIT) == 0);
+}
+
 int host_unit_spawn(void *ctx, uint32_t number)
 {
     struct host *host = ctx;
@@ -368,8 +376,8 @@ int host_unit_spawn(void *ctx, uint32_t number)
     unit->is_running = true;
     unit->channel_watch = loop_watch(host->loop, unit->channel, EPOLLIN, on_channel, unit);
     unit->bell_watch = loop_watch(host->loop, unit->bell_cta, EPOLLIN | EPOLLET, on_bell, unit);
-    error = host->config->rta == HOST_RTA_HOST ? runner_spawn(unit, channel, bell_rta)
-                                               : process_spawn(unit, channel, bell_rta);
+    error = is_in_host(host, number) ? runner_spawn(unit, channel, bell_rta)
+                                     : process_spawn(unit, channel, bell_rta);
     if (error == 0 && (unit->channel_watch == NULL || unit->bell_watch == NULL)) {
         error = -ENOMEM;
     }

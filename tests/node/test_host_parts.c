@@ -24,6 +24,7 @@
 #include "base/why.h"
 #include "node/host/agent.h"
 #include "node/host/announcement.h"
+#include "node/host/config.h"
 #include "node/host/notify.h"
 #include "node/host/privileges.h"
 #include "node/host/wish.h"
@@ -142,6 +143,7 @@ static void volumes_need_descriptors_as_their_rtas_do(void **state)
         {HOST_RTA_ONE, {"", "", ""}, 64 + 3 * 2 + 7},
         {HOST_RTA_ONE, {"", "a", ""}, 64 + 3 * 2 + 2 * 7},
         {HOST_RTA_HOST, {"", "", ""}, 64 + 3 * (2 + 4) + 7},
+        {HOST_RTA_EACH, {CONFIG_HOST_UNIT, "", "host"}, 64 + 3 * 2 + 4 + 3 * 7},
     };
     struct rlimit before, limit;
     struct why why = {""};

@@ -10,7 +10,7 @@ import socket
 import struct
 
 import nvme_host
-from nbd_client import ACK, GO, INFORMATION, Client
+from nbd_client import ACK, GO, INFORMATION, READ, WRITE, Client
 from nvme_host import Queue, session
 from serving import (LIMIT, WEFT, Node, Skip, captive, case, expect, expect_error, folder,
                      free_port, main, need, pathlib, run, subprocess, until, weft)
@@ -185,6 +185,30 @@ def discovered(address):
         count, = struct.unpack_from('<Q', log, 8)
         entries = (log[1024 * (i + 1):1024 * (i + 2)] for i in range(count))
         return {(entry[256:512].rstrip(b'\0').decode(), int(entry[32:64])) for entry in entries}
+
+
+@case
+def a_volume_may_be_driven_by_the_host_itself_beside_others():
+    with folder() as place:
+        file = pathlib.Path(place, 'node.ini')
+        file.write_text('[volume one]\nuri = ram:1M\nrta = host\n[volume host]\nuri = ram:1M\n'
+                        '[volume two]\nuri = ram:1M\nrta = host\n[volume own]\nuri = ram:1M\n')
+        with Node(f'--config={file}') as node:
+            found = {rta['name']: rta['pid'] for rta in node.status()['rtas']}
+            assert len(found) == 3 and set(found) == {'(host)', 'host', 'own'}, found
+            assert sorted(node.rtas()) == sorted((found['host'], found['own'])), found
+            assert [volume['rta'] for volume in volumes(node).values()] == [
+                '(host)', 'host', '(host)', 'own'], found
+            for name in volumes(node):
+                with Client(node).go(name.encode()) as client:
+                    client.request(WRITE, 512, 512, data=name.encode().ljust(512, b'.'))
+                    assert client.answer() == (0, b'')
+            for pid in node.rtas():
+                os.kill(pid, signal.SIGKILL)
+            for name in volumes(node):
+                with Client(node).go(name.encode()) as client:
+                    client.request(READ, 512, 512)
+                    assert client.answer(512) == (0, name.encode().ljust(512, b'.')), name
 
 
 @case

@@ -415,7 +415,7 @@ NODE = [
     # The topology: a bus, processes, formats, networks.
     ('bus', 'node/bus/ring.c', '.tx = is_cta ? &memory->to_rta : &memory->to_cta,',
      '.tx = &memory->to_rta,', 'node/ring', 'frames_arrive_in_order_both_ways'),
-    ('processor', 'node/host/units.c', 'error = host->config->rta == HOST_RTA_HOST ? runner_spawn',
+    ('processor', 'node/host/units.c', 'error = is_in_host(host, number) ? runner_spawn',
      'error = number < NODE_UNIT_COUNT_MAX ? runner_spawn',
      'node/restart', 'one_rta_with_two_volumes_comes_back_with_both'),
     ('scsi', 'node/rta/format_scsi.c', '    command->native_len = SCSI_CDB_LEN;\n', '',
