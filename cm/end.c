@@ -169,18 +169,19 @@ int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
             return -1;
         }
     }
-    struct rdma_event_channel *own = c->is_sync ? id->channel : NULL;
+    // The channel of its own goes; unless it is told to stay there, and then it is the program's.
+    struct rdma_event_channel *own = c->is_sync && id->channel != channel ? id->channel : NULL;
     cm_lock();
     if (id->channel != channel) {
         move_id(c, cm_channel_of(channel));
     }
     c->is_sync = to_sync;
     cm_unlock();
+    if (id->event != NULL) {
+        rdma_ack_cm_event(id->event);
+        id->event = NULL;
+    }
     if (own != NULL) {
-        if (id->event != NULL) {
-            rdma_ack_cm_event(id->event);
-            id->event = NULL;
-        }
         rdma_destroy_event_channel(own);
     }
     cm_lock();

@@ -165,6 +165,22 @@ static void test_a_synchronous_id_cannot_become_synchronous(void **state)
     rdma_destroy_id(id);
 }
 
+static void test_a_synchronous_id_may_keep_its_channel_for_the_program(void **state)
+{
+    struct rdma_cm_id *listener = listening_ep(false), *active = active_ep(listener), *passive;
+    struct rdma_event_channel *channel = active->channel;
+    assert_int_equal(rdma_migrate_id(active, channel), 0);
+    assert_ptr_equal(active->channel, channel);
+    assert_int_equal(rdma_connect(active, NULL), 0); // does not wait
+    assert_int_equal(rdma_get_request(listener, &passive), 0);
+    assert_int_equal(rdma_reject(passive, NULL, 0), 0);
+    assert_int_equal(event_take(channel, RDMA_CM_EVENT_REJECTED), -ECONNREFUSED);
+    rdma_destroy_ep(passive);
+    rdma_destroy_ep(active);
+    rdma_destroy_ep(listener);
+    rdma_destroy_event_channel(channel);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_requests_get_a_channel_of_their_own),
         cmocka_unit_test(test_requests_are_for_synchronous_listeners),
         cmocka_unit_test(test_a_synchronous_id_cannot_become_synchronous),
+        cmocka_unit_test(test_a_synchronous_id_may_keep_its_channel_for_the_program),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
