@@ -160,8 +160,11 @@ static int set_locked(struct rs *rs, int level, int name, const void *value, soc
         if (name != IPV6_V6ONLY) {
             return rs_fail(ENOTSUP);
         }
+        if (set_address_option(rs, IPPROTO_IPV6, IPV6_V6ONLY, number) != 0) {
+            return -1;
+        }
         bit_set(&rs->options.ipv6, name, number != 0);
-        return set_address_option(rs, IPPROTO_IPV6, IPV6_V6ONLY, number);
+        return 0;
     case SOL_RDMA:
         return set_rdma_option(rs, name, number);
     default:

@@ -288,6 +288,15 @@ static void switches_go_on_and_off(void **state)
     rclose(fd);
 }
 
+static void a_switch_that_is_refused_stays_as_it_was(void **state)
+{
+    const int on = 1;
+    assert_refused(rsetsockopt(p.active, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), EINVAL);
+    assert_int_equal(option_of(p.active, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+    assert_refused(rsetsockopt(p.listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), EINVAL);
+    assert_int_equal(option_of(p.listener, SOL_SOCKET, SO_REUSEADDR), 0);
+}
+
 static void sizes_are_made_to_fit(void **state)
 {
     static const struct {
@@ -522,6 +531,7 @@ int main(void)
         CASE(who_has_room_for_less_of_an_option_gets_its_beginning),
         CASE(options_tell_what_a_socket_is),
         CASE(switches_go_on_and_off),
+        CASE(a_switch_that_is_refused_stays_as_it_was),
         CASE(sizes_are_made_to_fit),
         CASE(sizes_of_a_connection_stay),
         CASE(error_of_a_connection_is_told_once),
