@@ -467,7 +467,7 @@ static const struct {
 } set_events[] = {
     {POLLIN, POLLIN | POLLHUP | POLLERR},
     {POLLOUT, POLLOUT | POLLERR},
-    {0, POLLPRI | POLLERR | POLLNVAL},
+    {0, POLLPRI | POLLERR},
 };
 
 static nfds_t sets_to_poll(int nfds, fd_set *const sets[3], struct pollfd *fds)
@@ -485,6 +485,17 @@ static nfds_t sets_to_poll(int nfds, fd_set *const sets[3], struct pollfd *fds)
         count += is_asked;
     }
     return count;
+}
+
+// select() has no name for it in a set: it fails.
+static bool has_closed_one(const struct pollfd *fds, nfds_t count)
+{
+    for (nfds_t i = 0; i < count; i++) {
+        if ((fds[i].revents & POLLNVAL) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int poll_to_sets(const struct pollfd *fds, nfds_t count, fd_set *const sets[3],
@@ -531,6 +542,9 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
     }
     nfds_t count = sets_to_poll(nfds, sets, fds);
     int result = rpoll(fds, count, timeout_of(timeout));
+    if (result > 0 && has_closed_one(fds, count)) {
+        result = rs_fail(EBADF);
+    }
     for (unsigned s = 0; s < 3 && result >= 0; s++) {
         if (sets[s] != NULL) {
             copies[s] = *sets[s];

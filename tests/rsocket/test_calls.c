@@ -379,6 +379,18 @@ static void rselect_clears_what_is_not_ready(void **state)
     assert_int_equal(rselect(0, NULL, NULL, NULL, &(struct timeval){.tv_usec = 1}), 0);
 }
 
+static void rselect_of_a_descriptor_that_is_closed_is_ebadf(void **state)
+{
+    struct timeval at_once = {0};
+    const int closed = dup(STDERR_FILENO);
+    fd_set readable;
+    FD_ZERO(&readable);
+    FD_SET(closed, &readable);
+    close(closed);
+    assert_refused(rselect(closed + 1, &readable, NULL, NULL, &at_once), EBADF);
+    assert_true(FD_ISSET(closed, &readable));
+}
+
 static short told(int fd, short asked)
 {
     struct pollfd it = {.fd = fd, .events = asked};
@@ -536,6 +548,7 @@ int main(void)
         CASE(sizes_of_a_connection_stay),
         CASE(error_of_a_connection_is_told_once),
         CASE(rselect_clears_what_is_not_ready),
+        CASE(rselect_of_a_descriptor_that_is_closed_is_ebadf),
         CASE(the_end_is_told_behind_what_is_left_to_read),
         CASE(rselect_without_a_limit_waits),
         CASE(wrong_mappings_are_refused),
