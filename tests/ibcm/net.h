@@ -58,6 +58,7 @@ struct net {
     struct net_host hosts[NET_HOSTS];
     struct net_packet packets[NET_PACKETS];
 
+    bool is_full;         // the link takes nothing
     unsigned loss, twice; // percent
     duration_ns jitter_ns;
     // The first `lost_count` messages of a kind are lost, too.
@@ -101,6 +102,9 @@ static inline bool net_sink(void *ctx, const struct ibcm_ends *ends, const uint8
     const struct ibcm_ends theirs = {.local = ends->remote, .remote = ends->local};
     assert_int_equal(ibcm_message_parse(span_of(mad, MAD_LEN), &m), IBCM_PARSE_OK);
     assert_memory_equal(&ends->local, &host->address, sizeof host->address);
+    if (net->is_full) {
+        return false;
+    }
     net->sent[m.kind]++;
     net->last[m.kind] = (struct net_packet){.ends = theirs};
     memcpy(net->last[m.kind].mad, mad, MAD_LEN);

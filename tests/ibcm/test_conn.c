@@ -32,6 +32,30 @@ static void a_connection_is_established_at_both_ends(void **state)
     assert_int_equal(net.sent[IBCM_RTU], 1);
 }
 
+static void what_is_sent_is_counted_by_its_kind(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    const struct ibcm_counters *of_a = ibcm_counters(A->ibcm), *of_b = ibcm_counters(B->ibcm);
+    assert_int_equal(of_a->sent[IBCM_REQ], 1);
+    assert_int_equal(of_a->sent[IBCM_REP], 0);
+    assert_int_equal(of_a->sent[IBCM_RTU], 1);
+    assert_int_equal(of_b->sent[IBCM_REP], 1);
+    assert_int_equal(of_a->not_sent, 0);
+}
+
+static void what_the_link_does_not_take_is_counted_and_sent_again(void **state)
+{
+    net.is_full = true;
+    net_connect(&net, 0, 1);
+    assert_int_equal(ibcm_counters(A->ibcm)->not_sent, 1);
+    net.is_full = false;
+    net_run_for(&net, 30 * NS_PER_S);
+    assert_int_equal(net.sent[IBCM_REQ], 1);
+    assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
+    assert_int_equal(ibcm_counters(A->ibcm)->not_sent, 1);
+}
+
 static void each_end_learns_what_its_queue_pair_needs(void **state)
 {
     A->params.responder_resources = 16;
@@ -675,6 +699,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_connection_is_established_at_both_ends),
+        TEST(what_is_sent_is_counted_by_its_kind),
+        TEST(what_the_link_does_not_take_is_counted_and_sent_again),
         TEST(each_end_learns_what_its_queue_pair_needs),
         TEST(psns_begin_anywhere),
         TEST(a_message_says_where_its_receiver_begins_to_send),
