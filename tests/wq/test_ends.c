@@ -200,18 +200,74 @@ static void behind_one_that_failed_none_is_successful(void **state)
 {
     (void)state;
     struct queues *q = open_queues(false);
-    for (unsigned i = 1; i <= 3; i++) {
+    for (unsigned i = 1; i <= 4; i++) {
         post(q, i, WQE_SEND, 0);
         put_message(q, 10 * i);
     }
     wq_send_fail(wq_send_at(&q->wq, wq_send_head(&q->wq) + 1), WC_REM_OP_ERR);
-    wq_on_released(&q->wq, 30, 30);
-    wq_on_settled(&q->wq, 30);
+    wq_on_released(&q->wq, 40, 40);
+    wq_on_settled(&q->wq, 40);
     expect(q->send_cq, 2, WC_REM_OP_ERR);
     expect(q->send_cq, 3, WC_WR_FLUSH_ERR);
+    expect(q->send_cq, 4, WC_WR_FLUSH_ERR);
     assert_int_equal(q->counters.send_completions, 1);
     assert_int_equal(q->counters.send_errors, 1);
-    assert_int_equal(q->counters.send_flushed, 1);
+    assert_int_equal(q->counters.send_flushed, 2);
+    close_queues(q);
+}
+
+static void post_into_the_slot_of_what_completes(void *ctx)
+{
+    struct queues *q = ctx;
+    assert_non_null(wq_send_slot(&q->wq, 0));
+    assert_null(wq_send_slot(&q->wq, 1));
+    post(q, 100, WQE_SEND, 0);
+}
+
+static void a_slot_is_free_before_its_completion_is_seen(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    cq_destroy(q->send_cq);
+    q->config.send_cq = q->send_cq =
+        cq_create(64, (struct cq_port){.on_event = post_into_the_slot_of_what_completes, .ctx = q});
+    uint32_t count = 0;
+    while (wq_send_slot(&q->wq, 0) != NULL) {
+        post(q, ++count, WQE_SEND, WQE_SIGNALED);
+    }
+    put_message(q, 10);
+    wq_on_released(&q->wq, 10, 10);
+    cq_arm(q->send_cq, false);
+    wq_on_settled(&q->wq, 10);
+    expect(q->send_cq, 1, WC_SUCCESS);
+    assert_int_equal(wq_send_count(&q->wq), count);
+    close_queues(q);
+}
+
+static void what_is_posted_behind_a_flush_begins_anew(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    struct transport_work work;
+    for (unsigned i = 1; i <= 2; i++) {
+        post(q, i, WQE_RDMA_READ, 0);
+        put_request(q, 10);
+    }
+    post(q, 3, WQE_RDMA_READ, 0);
+    wq_next(&q->wq, &work);
+    assert_false(wq_has_work(&q->wq)); // it waits for one of the two
+    wq_requests_forget(&q->wq);
+    wq_flush_sends(&q->wq);
+    for (unsigned i = 1; i <= 3; i++) {
+        expect(q->send_cq, i, WC_WR_FLUSH_ERR);
+    }
+    post(q, 4, WQE_SEND, 0);
+    assert_true(wq_has_work(&q->wq));
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_MESSAGE);
+    wq_flush_sends(&q->wq);
+    expect(q->send_cq, 4, WC_WR_FLUSH_ERR);
+    post(q, 5, WQE_SEND, 0);
+    assert_false(wq_next_reads_from(&q->wq, q->lkey)); // nobody has looked at it
     close_queues(q);
 }
 
@@ -393,6 +449,23 @@ static void memory_is_read_by_the_message_that_is_about_to_leave(void **state)
     close_queues(q);
 }
 
+static void memory_is_read_by_each_element_of_one_octet_and_more(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    for (uint32_t len = 0; len <= 1; len++) {
+        struct send_wqe *wqe = wq_send_slot(&q->wq, 0);
+        *wqe = (struct send_wqe){.wr_id = len, .opcode = WQE_SEND, .sge_count = 2, .length = len};
+        wqe->sge[0] = (struct sge){(uintptr_t)q->memory, 0, q->lkey + 1};
+        wqe->sge[1] = (struct sge){(uintptr_t)q->memory, len, q->lkey};
+        wq_send_commit(&q->wq, 1);
+        put_message(q, 10 + len);
+        assert_int_equal(wq_reads_from(&q->wq, q->lkey), len > 0);
+        assert_false(wq_reads_from(&q->wq, q->lkey + 1));
+    }
+    close_queues(q);
+}
+
 static void memory_is_written_to_by_reads_until_they_are_over(void **state)
 {
     (void)state;
@@ -523,6 +596,8 @@ int main(void)
         cmocka_unit_test(completions_name_their_operation_and_their_octets),
         cmocka_unit_test(each_operation_has_its_name_in_the_completion),
         cmocka_unit_test(behind_one_that_failed_none_is_successful),
+        cmocka_unit_test(a_slot_is_free_before_its_completion_is_seen),
+        cmocka_unit_test(what_is_posted_behind_a_flush_begins_anew),
         cmocka_unit_test(a_completion_without_a_place_is_lost_and_counted),
         cmocka_unit_test(what_was_not_carried_out_is_flushed_aloud_and_in_order),
         cmocka_unit_test(without_a_peer_the_first_fails_and_the_rest_is_flushed),
@@ -531,6 +606,7 @@ int main(void)
         cmocka_unit_test(a_new_connection_begins_its_marks_anew),
         cmocka_unit_test(memory_is_read_by_what_is_put_by_reference),
         cmocka_unit_test(memory_is_read_by_the_message_that_is_about_to_leave),
+        cmocka_unit_test(memory_is_read_by_each_element_of_one_octet_and_more),
         cmocka_unit_test(memory_is_written_to_by_reads_until_they_are_over),
         cmocka_unit_test(receives_are_claimed_in_order_and_free_when_they_are_polled),
         cmocka_unit_test(receives_of_its_own_are_flushed_with_it),

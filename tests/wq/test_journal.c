@@ -235,6 +235,31 @@ static void a_receive_tells_of_its_room_and_then_of_its_message(void **state)
     assert_int_equal(records[1].opcode, WC_RECV);
 }
 
+// Who sent it is known of datagrams alone.
+static void a_completed_receive_names_who_sent_it_where_there_are_addresses(void **state)
+{
+    struct queue *q = &it.queue[0];
+    for (uint32_t address_len = 0; address_len <= 1; address_len++) {
+        q->config.address_len = address_len;
+        struct recv_wqe *wqe = wq_receive_slot(&q->wq, 0);
+        wqe->sge_count = 0;
+        wq_receive_commit(&q->wq, 1);
+        wqe = wq_receive_claim(&q->wq);
+        assert_non_null(wqe);
+        wqe->message = (struct recv_message){.opcode = WC_RECV, .byte_len = 33, .src_qp = 9};
+        record_count = 0;
+        wq_complete_receive(&q->wq, wqe, WC_SUCCESS, false);
+        expect_record(0, JOURNAL_COMPLETED, 5, wqe->wr_id, 33);
+        assert_int_equal(records[0].key, address_len > 0 ? 9 : 0);
+    }
+    record_count = 0;
+    q->config.address_len = 1;
+    post(q, WQE_SEND, 42, 100);
+    wq_flush_sends(&q->wq);
+    expect_record(1, JOURNAL_COMPLETED, 5, 42, 0);
+    assert_int_equal(records[1].key, 0);
+}
+
 static void a_shared_receive_is_recorded_by_who_takes_it(void **state)
 {
     struct queue *q = &it.queue[0];
@@ -325,6 +350,7 @@ int main(void)
         CASE(a_key_is_that_of_who_is_named_or_invalidated, open_kept),
         CASE(a_datagram_names_whom_it_goes_to_and_came_from, open_kept),
         CASE(a_receive_tells_of_its_room_and_then_of_its_message, open_kept),
+        CASE(a_completed_receive_names_who_sent_it_where_there_are_addresses, open_kept),
         CASE(a_shared_receive_is_recorded_by_who_takes_it, open_kept),
         CASE(what_is_flushed_says_so, open_kept),
         CASE(a_context_that_is_taken_is_recorded_with_what_its_read_still_wants, open_kept),
