@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -119,6 +120,25 @@ static void port_is_not_shared_with_another_process_either(void **state)
     assert_int_equal(other->ops->bind(other, addr_of(&addr), LINK_BIND_REUSE, NULL, &stream),
                      -EADDRINUSE);
     other->ops->destroy(other);
+}
+
+static void who_is_bound_while_descriptors_are_out_is_told_so_and_may_try_again(void **state)
+{
+    (void)state;
+    struct rlimit before;
+    struct link_stream *stream;
+    const struct sockaddr_in here = {.sin_family = AF_INET,
+                                     .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const int error =
+        the_link->ops->bind(the_link, (const struct sockaddr *)&here, 0, NULL, &stream);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(error, -EMFILE);
+    assert_int_equal(
+        the_link->ops->bind(the_link, (const struct sockaddr *)&here, 0, NULL, &stream), 0);
+    the_link->ops->close(stream, true);
 }
 
 // The stream that is reported as broken, within 20 seconds.
@@ -643,6 +663,7 @@ int main(void)
         LINK_TEST(octets_that_waited_are_offered_to_the_port),
         LINK_TEST(stalled_port_goes_on_when_it_says_so),
         LINK_TEST(port_is_not_shared_with_another_process_either),
+        LINK_TEST(who_is_bound_while_descriptors_are_out_is_told_so_and_may_try_again),
         LINK_TEST(connection_that_broke_while_it_waited_is_accepted_as_what_it_is),
         LINK_TEST(peer_that_vanished_is_found_when_something_is_sent),
         LINK_TEST(datagrams_are_counted_on_both_sides),
