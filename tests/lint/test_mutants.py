@@ -215,6 +215,22 @@ foreach room : ['base', 'mem']
 endforeach
 '''
 
+# The file is in a library, which a program needs for what is in another alone.
+MESON_LIBRARY = '''project('t', 'c', default_options: ['optimization=2'])
+map = '-Wl,--version-script=' + meson.source_root() / 'm'
+lib = shared_library('t', 'base/a.c', link_args: map)
+far = shared_library('far', 'mem/far.c', link_with: lib)
+test('base/a', executable('test_base', 'tests/base/test_a.c', link_with: lib))
+test('mem/a', executable('test_mem', 'tests/mem/test_a.c', link_with: [far, lib]))
+'''
+FAR = '''#include <stdbool.h>
+bool is_over(int value);
+bool is_far(int value)
+{
+    return is_over(value);
+}
+'''
+
 # A test that is to be alone, and is slower than the others.
 ALONE = '''#include <stdbool.h>
 #include <unistd.h>
@@ -322,7 +338,7 @@ def probes_wrong():
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as name:
         root = pathlib.Path(name)
         write(root, {'mem/a.c': plain})
-        probes = Probes(root, ['mem'])
+        probes = Probes(Tree(root), ['mem'])
     text = re.sub(r' weft_seen\[(\d+)\] = 1;', r' P\1',
                   inserted(plain, probes.pieces_of('mem/a.c')))
     if text != PROBED:
@@ -380,7 +396,7 @@ def built_tree(files):
     """A tree whose objects the linker optimises, and its build."""
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
         root = pathlib.Path(folder)
-        write(root, {**files, 'meson.build': MESON,
+        write(root, {'meson.build': MESON, **files,
                      'meson_options.txt': "option('tests', type: 'feature')\n"})
         subprocess.run(['meson', 'setup', root / 'build', root, '-Db_lto=true'],
                        capture_output=True, check=True)
@@ -479,6 +495,38 @@ def unnamed_wrong():
     return '' if is_right else f'{told}\n{found}'
 
 
+def library_wrong():
+    """What is wrong with the verdicts on a file of a shared library, whose name a test has too, in
+    a table, a function, or where no program is named, or ''."""
+    code = 'const int most = 3;\n' + TABLE
+    near = TEST.replace('value);', 'value);\nconst int most = 4;')
+    far = TEST.replace('is_over', 'is_far')
+    with built_tree({'base/a.c': code, 'mem/far.c': FAR, 'meson.build': MESON_LIBRARY,
+                     'm': '{ global: is_over; local: *; };\n',
+                     'tests/base/test_a.c': near % 'is_over(4)',
+                     'tests/mem/test_a.c': far % STRONG.replace('is_over', 'is_far')}) as root:
+        subprocess.run(['ninja', '-C', root / 'build'], capture_output=True, check=True)
+        near, far, found = (mutants(root, '--file', 'base/a.c', '--by', by, '--every')
+                            for by in ('base/a', 'mem/a', 'auto'))
+    rates = [re.search(r'\((\d+) %\)', said) for said in (near, far, found)]
+    is_right = all(rates) and 0 < int(rates[0][1]) < int(rates[1][1]) == int(rates[2][1])
+    return '' if is_right else near + far + found
+
+
+def several_wrong():
+    """What is wrong with what is said of several files, named or drawn, or ''."""
+    with built_tree({'base/a.c': CODE, 'mem/b.c': CODE.replace('is_over', 'is_far'),
+                     'meson.build': MESON.replace("'base/a.c'", "'base/a.c', 'mem/b.c'"),
+                     'tests/base/test_a.c': TEST % STRONG,
+                     'tests/mem/test_a.c': TEST % 'true'}) as root:
+        named = mutants(root, '--file', 'base/a.c,mem/b.c', '--by', 'base/a')
+        drawn = mutants(root, '--rooms', 'base,mem', '--by', 'base/a')
+    wanted = ['base: 2 of 2 killed (100 %)', 'mem: 0 of 1 killed (0 %)',
+              'all: 2 of 3 killed (67 %)']
+    found = [said.splitlines()[-3:] for said in (named, drawn)]
+    return '' if found == [wanted, wanted] else named + drawn
+
+
 def drawn_anew():
     """What a seed draws that it did not draw before another function stood there, or ''."""
     with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
@@ -529,6 +577,8 @@ def results():
     yield 'all mutants of a file meet them, and who never ends is killed', every_wrong()
     yield 'a program that becomes a crowd is ended before its time is over', crowd_wrong()
     yield 'where none is named, those that hold the file meet them', unnamed_wrong()
+    yield 'a file of a shared library is seen by who needs it', library_wrong()
+    yield 'several files are judged in one run', several_wrong()
     yield 'a test that is too long runs once, and not to its end', long_wrong()
     yield 'who ends a look at one file, by two signals, is answered by no traceback', ended_wrong()
     for name, changed, expected in AGAIN:

@@ -12,8 +12,7 @@ import hashlib
 import json
 import re
 
-from lintlib import tree
-from lintlib.tree import Tree
+from lintlib.tree import functions
 
 # clang-format's layout says which brace begins a block: one of a value has `=` or a cast before it.
 _BLOCK = re.compile(r'(?:\)|\belse|\bdo|:) $')
@@ -29,7 +28,7 @@ ALL = 'all'  # of a file, in place of the bits of its probes
 
 def bodies(source):
     """Functions, each with its brace on a line of its own: elsewhere it is that of a value."""
-    for function in tree.functions(source):
+    for function in functions(source):
         line = source.code.rfind('\n', 0, function.start) + 1
         if not source.code[line:function.start].strip():
             yield function
@@ -85,8 +84,8 @@ def inserted(text, pieces):
 class Probes:
     """The probes of these files, numbered, and where they stand."""
 
-    def __init__(self, root, rooms, paths=None):
-        self.sources = {str(source.path): source for source in Tree(root).c_files
+    def __init__(self, tree, rooms, paths=None):
+        self.sources = {str(source.path): source for source in tree.c_files
                         if source.room in rooms
                         and source.path.parts[0] not in ('tests', 'include')}
         self.arrivals = {}  # path -> [(offset, probe)]

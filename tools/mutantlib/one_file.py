@@ -10,20 +10,14 @@ that live are looked at for equivalence, all at once (twins.py).
 
 import collections
 from concurrent import futures
-import json
 import math
-import pathlib
 import re
-import shlex
-import subprocess
-import tempfile
-
-from lintlib.tree import Tree
 
 from . import quick, twins
+from .build import Build, Refused
 from .choice import function_of, header_text, refused, STRICT, with_choices
 from .coverage import Probes
-from .draw import draw_file, every_of
+from .draw import draw, draw_file, every_of
 from .pool import Pool
 from .workshop import Broken
 
@@ -31,98 +25,6 @@ from .workshop import Broken
 LIMIT_FACTOR, LEAST_CPU_S, LEAST_STILL_S = 8, 0.3, 2
 UNMUTATED_S = 60
 SWIFT = ['-O0', '-g0']  # what is compiled once, for a program of milliseconds
-
-
-class Refused(Exception):
-    """What the compiler said."""
-
-
-class Build:
-    """The user's, and what is made anew beside it."""
-
-    def __init__(self, path):
-        self.path = path
-        # As deep as the programs are, whose libraries are found from there.
-        self.scratch = tempfile.TemporaryDirectory(prefix='mutants-', dir=path)
-        self.folder = pathlib.Path(self.scratch.name)
-        self.folder.chmod(0o755)  # some tests go on as another user
-        self.tests = json.loads(self._said('meson', 'introspect', path, '--tests'))
-        self.commands = json.loads((path / 'compile_commands.json').read_text())
-
-    def _said(self, *words):
-        result = subprocess.run([str(word) for word in words], capture_output=True, text=True,
-                                errors='replace', cwd=self.path)
-        if result.returncode != 0:
-            raise Broken(f'{" ".join(map(str, words))}\n{result.stdout[-3000:]}{result.stderr}')
-        return result.stdout
-
-    def facts_of(self, name):
-        """Of a test by its name, node/ring or node/test_ring."""
-        plain = name.replace('/test_', '/')
-        for facts in self.tests:
-            program = pathlib.Path(facts['cmd'][0])
-            if facts['name'] == plain and program.is_relative_to(self.path):
-                return facts
-        raise Broken(f'{name} is no program among the tests')
-
-    def make(self, all_facts):
-        """Builds these tests' programs."""
-        self._said('ninja', '-C', self.path, *(facts['cmd'][0][len(f'{self.path}/'):]
-                                               for facts in all_facts))
-
-    def link_of(self, facts):
-        """The words that link a test's program."""
-        program = pathlib.Path(facts['cmd'][0]).relative_to(self.path)
-        line = self._said('ninja', '-C', self.path, '-t', 'commands', program).splitlines()[-1]
-        return shlex.split(line.replace('\\$', '$'))
-
-    def compiler_of(self, path, link):
-        """(words, object): the command for a file and what it makes, that of a program's own if it
-        has one."""
-        found = [command for command in self.commands
-                 if (self.path / command['file']).resolve() == path.resolve()]
-        if not found:
-            raise Broken(f'{path} is not compiled here')
-        command = next((one for one in found if one['output'] in link), found[0])
-        return shlex.split(command['command']), command['output']
-
-    def objects_of(self, path):
-        """All that are made of a file: a test may have one of its own."""
-        return {self.path / command['output'] for command in self.commands
-                if (self.path / command['file']).resolve() == path.resolve()}
-
-    def compile(self, command, text, name, *more):
-        """The object of a file's command, if the file had this text: read from no file, whose name
-        would stand in the object. Nothing is left for the linker to optimise: such objects hold
-        words by chance, so none is like another."""
-        made = self.folder / f'{name}.o'
-        words = []
-        for word in command[:command.index('-c')]:
-            if words[-1:] == ['-o']:
-                words[-1:] = []
-            elif words[-1:] in (['-MQ'], ['-MF']):
-                words[-1:] = []
-            elif word != '-MD':
-                words.append(word)
-        words += ['-Wno-error', '-fno-lto', *more, '-o', made, '-c', '-x', 'c', '-']
-        result = subprocess.run(words, cwd=self.path, input=text, capture_output=True, text=True,
-                                errors='replace')
-        if result.returncode != 0:
-            raise Refused(result.stderr)
-        return made
-
-    def link(self, link, instead_of, made, name):
-        """The program with that object."""
-        program = self.folder / name
-        words = list(link)
-        words[words.index('-o') + 1] = str(program)
-        if instead_of in words:
-            words[words.index(instead_of)] = str(made)
-        else:
-            words.insert(next(at for at, word in enumerate(words) if word.endswith('.c.o')),
-                         str(made))
-        self._said(*words)
-        return program
 
 
 class Program:
@@ -135,6 +37,7 @@ class Program:
         self.link = link              # ... and links it
         self.instead_of = instead_of  # ... with another object in place of this
         self.path = path
+        self.map = path.with_name(f'{path.name}.seen')
         self.seen = self.seconds = self.limits = None  # what it does without a mutant
         self.met = self.kills = 0
 
@@ -148,18 +51,14 @@ class Program:
 class OneFile:
     """Judges the mutants of one file by these tests."""
 
-    def __init__(self, root, build, path, seed, jobs, say):
-        self.build = Build(build)
-        self.source = next((source for source in Tree(root).c_files if str(source.path) == path),
-                           None)
-        if not self.source or self.source.path.suffix != '.c':
-            raise Broken(f'{path} is no C file of this tree')
-        self.root = root
-        self.say = say
-        self.jobs = jobs
-        self.pool = Pool(jobs)
-        self.probes = Probes(root, [self.source.room], {path})
-        self.mutants = draw_file(self.source, seed) if seed else every_of(self.source)
+    def __init__(self, bench, source, mutants):
+        self.build, self.pool, self.say = bench.build, bench.pool, bench.say
+        self.jobs = bench.jobs
+        self.source = source
+        self.file = bench.tree.root / source.path
+        path = str(source.path)
+        self.probes = Probes(bench.tree, [source.room], {path})
+        self.mutants = mutants
         self.by_number = {mutant.number: mutant for mutant in self.mutants}
         self.alive = [mutant for mutant in self.mutants if function_of(self.source, mutant)]
         self.alone = [mutant for mutant in self.mutants if mutant not in self.alive]
@@ -174,7 +73,7 @@ class OneFile:
 
     def meet(self, name):
         """All that live yet meet this test."""
-        self.build.make([self.build.facts_of(name)])
+        self.build.make([name])
         if quick.stands_in(self.build, name, self.made_by_build()):
             self.say(f'{name} has functions of its own in place of the file\'s')
             return
@@ -195,14 +94,14 @@ class OneFile:
 
     def programs(self, names):
         """These tests' programs, with all mutants in them."""
-        all_facts = [self.build.facts_of(name) for name in names]
-        self.build.make(all_facts)
-        return [self._program(facts) for facts in all_facts]
+        self.build.make(names)
+        return [self._program(name) for name in names]
 
     def _linked(self, names):
         """Those of them that can be had: a program may have a function of such a name, and not what
         the file needs."""
         found = []
+        self.build.make(names)
         for name in names:
             try:
                 found += self.programs([name])
@@ -210,28 +109,26 @@ class OneFile:
                 self.say(f'left out: {name} does not link with the file')
         return found
 
-    def _program(self, facts):
-        link = self.build.link_of(facts)
-        command, instead_of = self.build.compiler_of(self.root / self.source.path, link)
-        name = re.sub(r'[^a-z0-9]', '_', facts['name'])
+    def _program(self, name):
+        facts, link = self.build.facts_of(name), self.build.link_of(name)
+        command, instead_of = self.build.compiler_of(self.file, link)
         path = self.build.link(link, instead_of, self._with_all(command, instead_of),
-                               f'{self.tag}.{name}')
+                               f'{self.tag}.{re.sub(r"[^a-z0-9]", "_", facts["name"])}')
         return Program(facts, command, link, instead_of, path)
 
     def _unmutated(self, programs, longest_s):
         """[(program, how it ends)], with what each executes and how long it takes."""
         orders = []
         for program in programs:
-            seen = program.path.with_suffix('.seen')
-            self.probes.map(seen)
+            self.probes.map(program.map)
             program.limits = {'cpu_s': longest_s, 'still_s': longest_s}
             orders.append(program.order(self.build.path, 0))
-            orders[-1]['environment']['MUTANT_SEEN'] = str(seen)
+            orders[-1]['environment']['MUTANT_SEEN'] = str(program.map)
         of_order = {order['command'][0]: program for order, program in zip(orders, programs)}
         found = []
         for order, said in self.pool.ends(orders):
             program = of_order[order['command'][0]]
-            program.seen = self.probes.seen(program.path.with_suffix('.seen'))
+            program.seen = self.probes.seen(program.map)
             program.seconds = said['seconds']
             program.limits = {'cpu_s': LEAST_CPU_S + LIMIT_FACTOR * said['cpu_s'],
                               'still_s': LEAST_STILL_S + LIMIT_FACTOR * said['seconds']}
@@ -263,7 +160,7 @@ class OneFile:
 
     def made_by_build(self):
         """The objects of the file that the user's build has."""
-        return self.build.objects_of(self.root / self.source.path)
+        return self.build.objects_of(self.file)
 
     def _is_met(self, mutant, seen):
         mask = self.probes.mask_of(str(self.source.path), mutant.start, [])
@@ -307,7 +204,7 @@ class OneFile:
 
     def sift(self):
         """Takes away those that live and are what the file is without a mutant."""
-        command, _ = self.build.compiler_of(self.root / self.source.path, [])
+        command, _ = self.build.compiler_of(self.file, [])
 
         def made(mutant):
             name = f'{self.tag}.{mutant.number if mutant else "plain"}.sifted'
@@ -332,6 +229,10 @@ class OneFile:
                                   f'{self.tag}.twins', *twins.OPTIONS)
         return twins.same(made.read_text())
 
+    @property
+    def counted(self):
+        return len(self.killed) + len(self.alive) + len(self.alone)
+
     def report(self):
         """What lives, each as a diff if a test executed its place, and how many were killed."""
         living = sorted(self.alive + self.alone, key=lambda mutant: mutant.start)
@@ -339,9 +240,7 @@ class OneFile:
                  if self.met[mutant]]
         lines += [f'unreached: {mutant} in {mutant.function}' for mutant in living
                   if not self.met[mutant]]
-        counted = len(self.killed) + len(living)
-        rate = f' ({100 * len(self.killed) / counted:.0f} %)' if counted else ''
-        lines.append(f'{self.source.path}: {len(self.killed)} of {counted} killed{rate}, '
+        lines.append(f'{self.source.path}: {rate_of(len(self.killed), self.counted)}, '
                      f'{self.by_time} of them by time; {len(self.equivalent)} equivalent, '
                      f'{len(self.stillborn)} stillborn')
         return '\n'.join(lines)
@@ -352,18 +251,76 @@ def plain_text(source, mutant):
     return f'{STRICT}# 1 "{source.path}"\n{mutant.text if mutant else source.text}'
 
 
-def judge(root, build, path, names, seed, jobs, say):
-    """The report on a file's mutants before these tests, or the quick ones that hold the file:
-    those that a seed draws, or all."""
-    one = OneFile(root, build, path, seed, jobs, say)
-    with one.build.scratch:
-        try:
-            if names == ['auto']:
-                quick.meet_likeliest(one)
-            for name in names if names != ['auto'] else []:
-                say(f'{path} before {name}')
-                one.meet(name)
-        finally:
-            one.pool.end()
+class Bench:
+    """What is read, and who is begun, once for the files that are judged: the tree, the tests of a
+    build, and the workers."""
+
+    def __init__(self, tree, build, jobs, say):
+        self.tree, self.jobs, self.say = tree, jobs, say
+        self.sources = {str(source.path): source for source in tree.c_files
+                        if source.path.suffix == '.c'}
+        self.build = Build(build)
+        self.pool = Pool(jobs)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.pool.end()
+        self.build.scratch.cleanup()
+
+    def source_of(self, path):
+        if path not in self.sources:
+            raise Broken(f'{path} is no C file of this tree')
+        return self.sources[path]
+
+    def judge(self, source, mutants, names):
+        """A file's mutants before these tests, or the quick ones that hold it."""
+        one = OneFile(self, source, mutants)
+        if names == ['auto']:
+            quick.meet_likeliest(one)
+        for name in names if names != ['auto'] else []:
+            self.say(f'{source.path} before {name}')
+            one.meet(name)
         one.sift()
-        return one.report()
+        return one
+
+
+def drawn_of(bench, arguments):
+    """{source: mutants} of what is asked for: of these files, or of a seed's sample."""
+    if not arguments.file:
+        drawn = {}
+        for mutant in draw(bench.tree, arguments.rooms, arguments.seed, arguments.count):
+            drawn.setdefault(mutant.source, []).append(mutant)
+        return {source: mutants for source, mutants in drawn.items()
+                if str(source.path) in bench.sources}
+    sources = [bench.source_of(path) for path in arguments.file.split(',')]
+    return {source: every_of(source) if arguments.every else draw_file(source, arguments.seed)
+            for source in sources}
+
+
+def judge(tree, build, arguments, say):
+    """Judges one file after another, and yields the report on each, and on the rooms."""
+    rooms = {}
+    with Bench(tree, build, arguments.jobs, say) as bench:
+        drawn = drawn_of(bench, arguments)
+        for source, mutants in sorted(drawn.items(), key=lambda of: str(of[0].path)):
+            try:
+                one = bench.judge(source, mutants, arguments.by.split(','))
+            except Broken as broken:
+                if arguments.file:
+                    raise
+                say(f'left out: {source.path}: {broken}')
+                continue
+            yield one.report()
+            killed, counted = rooms.get(source.room, (0, 0))
+            rooms[source.room] = killed + len(one.killed), counted + one.counted
+    for room, (killed, counted) in rooms.items() if len(drawn) > 1 else []:
+        yield f'{room}: {rate_of(killed, counted)}'
+    if len(rooms) > 1:
+        yield f'all: {rate_of(*map(sum, zip(*rooms.values())))}'
+
+
+def rate_of(killed, counted):
+    rate = f' ({100 * killed / counted:.0f} %)' if counted else ''
+    return f'{killed} of {counted} killed{rate}'

@@ -6,6 +6,7 @@ of it. What the linker has folded into its callers, as a whole, is not found.
 """
 
 from concurrent import futures
+import functools
 import pathlib
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ OF_TABLES_MAX = 4  # programs that meet what is linked by itself
 NM = shutil.which('gcc-nm') or 'nm'  # that can read what the linker is to optimise
 
 
+@functools.cache
 def symbols(path, *more):
     """What an object or a program defines: functions and variables."""
     said = subprocess.run([NM, '--defined-only', *more, path], capture_output=True, text=True,
@@ -33,31 +35,32 @@ def exported(path):
     return symbols(path, '--extern-only')
 
 
-def _holds(path, names):
-    """Whether a program defines one of these."""
-    octets = path.read_bytes() if path.is_file() else b''
-    return any(name.encode() in octets for name in names) and bool(symbols(path) & names)
-
-
 def holders(build, made):
-    """The names of tests whose programs hold what a file's objects define, and not in an object of
-    their own that is of another file."""
+    """The names of tests whose programs hold what a file's objects define, in a shared library or
+    in themselves, and there not in an object of their own that is of another file."""
     names = set().union(*map(exported, made))
-    paths = {facts['name']: pathlib.Path(facts['cmd'][0]) for facts in build.tests
-             if pathlib.Path(facts['cmd'][0]).is_relative_to(build.path)}
+    paths = {name: build.path / build.path_of(name) for name in build.tests}
     with futures.ThreadPoolExecutor() as threads:
-        found = list(threads.map(lambda path: _holds(path, names), paths.values()))
-    return [name for name, holds in zip(paths, found)
-            if holds and not stands_in(build, name, made, names)]
+        defined = list(threads.map(symbols, paths.values()))
+    return [name for (name, path), has in zip(paths.items(), defined)
+            if path.is_file() and (_has_library(build, name, made)
+                                   or has & names and not stands_in(build, name, made, names))]
+
+
+def _has_library(build, name, made):
+    """Whether the shared libraries of a test have one of these objects."""
+    outputs = {str(path.relative_to(build.path)) for path in made}
+    return bool(build.library_of(build.link_of(name), outputs))
 
 
 def stands_in(build, name, made, names=None):
     """Whether a test's own object, of another file, defines one of these, so that the file's has no
-    part in it."""
-    own = {build.path / word for word in build.link_of(build.facts_of(name))
+    part in it: that of a shared library has, which keeps its names to itself."""
+    own = {build.path / word for word in build.link_of(name)
            if word.endswith('.c.o')}
     names = names or set().union(*map(exported, made))
-    return not own & made and any(exported(path) & names for path in own)
+    return (not own & made and not _has_library(build, name, made)
+            and any(exported(path) & names for path in own))
 
 
 def rank(program, path):
