@@ -233,12 +233,17 @@ static void on_channel(void *ctx, uint32_t events)
     }
 }
 
+static void leave_broken_bus(struct runner *r)
+{
+    fputs("weft: RTA: what the host put on the bus makes no sense\n", stderr);
+    end(r);
+}
+
 static void on_batch_end(void *ctx, instant_ns now)
 {
     struct runner *r = ctx;
     if (!r->has_ended && (!rta_on_bus(r->rta, now) || bus_is_broken(&r->bus))) {
-        fputs("weft: RTA: what the host put on the bus makes no sense\n", stderr);
-        end(r);
+        leave_broken_bus(r);
     }
     if (rta_is_drained(r->rta)) {
         end(r);
@@ -263,7 +268,10 @@ static instant_ns next_deadline(void *ctx)
 
 static void on_deadline(void *ctx, instant_ns now)
 {
-    rta_on_deadline(((struct runner *)ctx)->rta, now);
+    struct runner *r = ctx;
+    if (!rta_on_deadline(r->rta, now) && !r->has_ended) {
+        leave_broken_bus(r);
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -367,7 +367,7 @@ bool __wrap_rta_on_deadline(struct rta *rta, instant_ns at);
 bool __wrap_rta_on_deadline(struct rta *rta, instant_ns at)
 {
     say("deadline", at);
-    return true;
+    return now.understands;
 }
 
 bool __wrap_rta_is_drained(const struct rta *rta);
@@ -574,6 +574,13 @@ static void who_puts_nonsense_on_the_bus_is_left(void **state)
         assert_int_equal(now.stops, cases[i].stops);
         runner_destroy(runner);
     }
+    fresh(NULL);
+    struct runner *runner = begun();
+    now.understands = false;
+    now.member->on_deadline(now.member->ctx, 68); // frames are taken there as well
+    expect("deadline 68, ");
+    assert_int_equal(now.stops, 1);
+    runner_destroy(runner);
 }
 
 /* ---- the socket ------------------------------------------------------------------------------ */
