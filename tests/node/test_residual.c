@@ -158,6 +158,10 @@ static void what_is_no_frame_breaks_it(void **state)
     struct frame frame, noise = {.kind = FRAME_KIND_COUNT};
     fake_bus_put(&p->bus, 0, &noise);
     assert_int_equal(residual_receive(p->cta, &frame, p->now), RESIDUAL_BROKEN);
+    noise.kind = 0;
+    fake_bus_put(&p->bus, 0, &noise);
+    assert_int_equal(residual_receive(p->cta, &frame, p->now), RESIDUAL_BROKEN);
+    assert_int_equal(p->cta->counters.refusals, 2);
     pair_destroy(p);
 }
 
@@ -293,6 +297,149 @@ static void a_new_other_side_begins_at_one(void **state)
     pair_destroy(p);
 }
 
+// 200 ms after it was sent, and then each time after twice as long, at most 5 s; from the start again
+// as soon as something is acknowledged.
+static void what_is_sent_again_waits_ever_longer(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame, ack = {.kind = FRAME_ACK, .ack = 1};
+    duration_ns wait = 200 * NS_PER_MS;
+    p->now = 7;
+    residual_send(p->cta, request(1), false, p->now);
+    residual_send(p->cta, request(2), false, p->now);
+    residual_flush(p->cta);
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned rings = p->bus.cta.rings;
+        assert_int_equal(residual_next_deadline(p->cta), p->now + wait);
+        residual_on_deadline(p->cta, p->now + wait - 1);
+        assert_int_equal(p->cta->counters.resent, 2 * i);
+        p->now += wait;
+        residual_on_deadline(p->cta, p->now);
+        assert_int_equal(p->cta->counters.resent, 2 * (i + 1));
+        assert_int_equal(p->bus.count[1], 2 * (i + 2));
+        assert_int_equal(p->bus.cta.rings, rings + 1);
+        wait = 2 * wait < 5 * NS_PER_S ? 2 * wait : 5 * NS_PER_S;
+    }
+    fake_bus_put(&p->bus, 0, &ack);
+    residual_receive(p->cta, &frame, p->now + 3);
+    assert_int_equal(residual_next_deadline(p->cta), p->now + 3 + 200 * NS_PER_MS);
+    p->now += 3 + 200 * NS_PER_MS;
+    residual_on_deadline(p->cta, p->now);
+    assert_int_equal(p->cta->counters.resent, 2 * 8 + 1); // the second alone
+    pair_destroy(p);
+}
+
+static void the_time_of_the_first_that_is_out_counts(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    residual_send(p->cta, request(1), false, 10);
+    residual_flush(p->cta);
+    residual_send(p->cta, request(2), false, 20);
+    residual_flush(p->cta);
+    assert_int_equal(residual_next_deadline(p->cta), 10 + 200 * NS_PER_MS);
+    pair_destroy(p);
+}
+
+static void who_is_rung_already_is_not_rung_for_what_was_lazy(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    residual_send(p->cta, request(1), true, p->now);
+    residual_send(p->cta, request(2), false, p->now);
+    residual_flush(p->cta);
+    assert_int_equal(p->bus.cta.rings, 1);
+    assert_int_equal(residual_next_deadline(p->cta), p->now + 200 * NS_PER_MS);
+    residual_flush(p->cta);
+    assert_int_equal(p->bus.cta.rings, 1);
+    pair_destroy(p);
+}
+
+// What is in between is not dropped, and what is left of the ring's time stays.
+static void an_acknowledgement_of_some_leaves_the_rest_to_be_rung_for(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame, ack = {.kind = FRAME_ACK, .ack = 1};
+    residual_send(p->cta, request(1), true, p->now);
+    residual_send(p->cta, request(2), true, p->now);
+    instant_ns ring_at = residual_next_deadline(p->cta);
+    fake_bus_put(&p->bus, 0, &ack);
+    residual_receive(p->cta, &frame, p->now + 1);
+    assert_int_equal(p->acked, 1);
+    assert_int_equal(residual_next_deadline(p->cta), ring_at);
+    ack.ack = 2;
+    fake_bus_put(&p->bus, 0, &ack);
+    residual_receive(p->cta, &frame, p->now + 2);
+    assert_int_equal(p->acked, 2);
+    assert_true(residual_next_deadline(p->cta) == INSTANT_NEVER);
+    pair_destroy(p);
+}
+
+static void nothing_that_is_out_is_nothing_to_hurry(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    residual_hurry(p->cta);
+    assert_int_equal(p->bus.count[1], 0);
+    assert_int_equal(p->bus.cta.rings, 0);
+    pair_destroy(p);
+}
+
+// It says so, and no more: an acknowledgement that nobody waits for rings nobody.
+static void an_acknowledgement_alone_rings_only_who_waits_for_it(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame;
+    residual_send(p->cta, request(1), false, p->now);
+    assert_int_equal(residual_receive(p->rta, &frame, p->now), RESIDUAL_FRAME);
+    residual_flush(p->rta);
+    assert_int_equal(p->bus.count[0], 1);
+    assert_int_equal(p->bus.queue[0][0].kind, FRAME_ACK);
+    assert_int_equal(p->bus.queue[0][0].sequence, 0);
+    assert_int_equal(p->bus.queue[0][0].flags, 0);
+    assert_int_equal(p->bus.rta.rings, 0);
+    pair_destroy(p);
+}
+
+static void a_gap_is_dropped_and_counted(void **state)
+{
+    struct pair *p = pair_create(1, 0, 0);
+    struct frame frame;
+    for (uint64_t i = 1; i <= 3; i++) {
+        residual_send(p->cta, request(i), false, p->now);
+    }
+    p->bus.queue[1][0] = p->bus.queue[1][2]; // the third comes first
+    assert_int_equal(residual_receive(p->rta, &frame, p->now), RESIDUAL_NOTHING);
+    assert_int_equal(p->rta->counters.gaps, 3);
+    assert_int_equal(p->rta->counters.duplicates, 0);
+    residual_flush(p->rta);
+    assert_int_equal(p->bus.queue[0][0].ack, 0); // as far as it goes
+    pair_destroy(p);
+}
+
+// A store whose other side never stops: acknowledgements, as many as are asked for.
+static bool endless_receive(void *ctx, struct frame *ret)
+{
+    ++*(unsigned *)ctx;
+    *ret = (struct frame){.kind = FRAME_ACK};
+    return true;
+}
+
+static bool endless_send(void *ctx, const struct frame *frame)
+{
+    return true;
+}
+
+static void who_never_stops_keeps_nobody(void **state)
+{
+    unsigned received = 0;
+    struct frame frame;
+    struct residual_store *store = residual_create(
+        (struct frame_port){.ctx = &received, .send = endless_send, .receive = endless_receive},
+        WINDOW, ignore_ack, NULL);
+    assert_int_equal(residual_receive(store, &frame, 0), RESIDUAL_NOTHING);
+    assert_in_range(received, 1, 100000);
+    residual_destroy(store);
+    residual_destroy(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +456,14 @@ int main(void)
         cmocka_unit_test(a_lazy_frame_rings_later),
         cmocka_unit_test(who_waits_for_an_acknowledgement_is_rung_for_it),
         cmocka_unit_test(a_new_other_side_begins_at_one),
+        cmocka_unit_test(what_is_sent_again_waits_ever_longer),
+        cmocka_unit_test(the_time_of_the_first_that_is_out_counts),
+        cmocka_unit_test(who_is_rung_already_is_not_rung_for_what_was_lazy),
+        cmocka_unit_test(an_acknowledgement_of_some_leaves_the_rest_to_be_rung_for),
+        cmocka_unit_test(nothing_that_is_out_is_nothing_to_hurry),
+        cmocka_unit_test(an_acknowledgement_alone_rings_only_who_waits_for_it),
+        cmocka_unit_test(a_gap_is_dropped_and_counted),
+        cmocka_unit_test(who_never_stops_keeps_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
