@@ -1,5 +1,5 @@
-// The I/O converter of an RTA: what may be asked of a volume, what a command has of its request, and
-// what is left when it has ended.
+// The I/O converter of an RTA: what may be asked of a volume, what a command has of its request,
+// and what is left when it has ended.
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -297,8 +297,8 @@ static void a_new_other_side_begins_at_one(void **state)
     pair_destroy(p);
 }
 
-// 200 ms after it was sent, and then each time after twice as long, at most 5 s; from the start again
-// as soon as something is acknowledged.
+// 200 ms after it was sent, and then each time after twice as long, at most 5 s; from the start
+// again as soon as something is acknowledged.
 static void what_is_sent_again_waits_ever_longer(void **state)
 {
     struct pair *p = pair_create(1, 0, 0);
