@@ -197,6 +197,13 @@ static void sense_data_of_both_formats_are_a_completion(void **state)
         {SCSI_ILLEGAL_REQUEST, 0x21, 0x00, NODE_RANGE},
         {SCSI_ILLEGAL_REQUEST, 0x24, 0x00, NODE_UNSUPPORTED},
         {SCSI_ILLEGAL_REQUEST, 0x25, 0x00, NODE_NO_VOLUME},
+        {SCSI_ILLEGAL_REQUEST, 0x26, 0x02, NODE_UNSUPPORTED},
+        {SCSI_MEDIUM_ERROR, 0x21, 0x00, NODE_MEDIA}, // a code that means this of another key alone
+        {SCSI_BLANK_CHECK, 0, 0, NODE_MEDIA},
+        {0x9, 0, 0, NODE_MEDIA},
+        {SCSI_COPY_ABORTED, 0, 0, NODE_MEDIA},
+        {0xc, 0, 0, NODE_MEDIA},
+        {SCSI_DATA_PROTECT, 0x20, 0x00, NODE_READ_ONLY},
         {SCSI_ILLEGAL_REQUEST, 0x1a, 0x00, NODE_MALFORMED},
         {SCSI_UNIT_ATTENTION, 0x29, 0x00, NODE_RETRY},
         {SCSI_UNIT_ATTENTION, 0x2a, 0x09, NODE_RETRY},
@@ -215,6 +222,38 @@ static void sense_data_of_both_formats_are_a_completion(void **state)
         assert_int_equal(scsi_says(SCSI_CHECK_CONDITION, fixed, sizeof fixed), table[i].completion);
         assert_int_equal(scsi_says(SCSI_CHECK_CONDITION, descriptors, sizeof descriptors),
                          table[i].completion);
+    }
+}
+
+// For who reads a log: the sense data, or the status, or why the transport has none.
+static void a_completion_says_what_the_device_said(void **state)
+{
+    static const struct {
+        uint8_t status, sense[4];
+        uint32_t sense_len;
+        int transport_error;
+        uint32_t detail;
+    } table[] = {
+        {SCSI_GOOD, {0}, 0, 0, 0},
+        {SCSI_CONDITION_MET, {0}, 0, 0, 0},
+        {SCSI_BUSY, {0}, 0, 0, SCSI_BUSY},
+        {SCSI_TASK_ABORTED, {0}, 0, 0, SCSI_TASK_ABORTED},
+        {SCSI_CHECK_CONDITION, {0}, 0, 0, SCSI_CHECK_CONDITION},
+        {SCSI_CHECK_CONDITION, {0x72, SCSI_MEDIUM_ERROR, 0x11, 0x04}, 4, 0, 0x031104},
+        {SCSI_CHECK_CONDITION, {0x72, SCSI_RECOVERED_ERROR, 0x17, 0x02}, 4, 0, 0x011702},
+        {SCSI_BUSY, {0}, 0, -ETIMEDOUT, ETIMEDOUT},
+    };
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct ddm_command command = {.operation = NODE_FLUSH,
+                                      .completion = NODE_INTERNAL,
+                                      .detail = 99,
+                                      .status_len = SCSI_ANSWER_SENSE + table[i].sense_len,
+                                      .transport_error = table[i].transport_error};
+        command.status[SCSI_ANSWER_STATUS] = table[i].status;
+        memcpy(command.status + SCSI_ANSWER_SENSE, table[i].sense, sizeof table[i].sense);
+        io_format_scsi.decode(&command);
+        assert_int_equal(command.detail, table[i].detail);
+        assert_int_not_equal(command.completion, NODE_INTERNAL);
     }
 }
 
@@ -255,6 +294,13 @@ static void a_short_transfer_has_done_its_whole_blocks(void **state)
     assert_int_equal(moved_less(NODE_READ, 8192).completion, NODE_RETRY);
     assert_int_equal(moved_less(NODE_READ, 7681).completion, NODE_RETRY);
     assert_int_equal(moved_less(NODE_READ, UINT32_MAX).completion, NODE_RETRY);
+    command = moved_less(NODE_WRITE, 0);
+    assert_int_equal(command.len, 8192);
+    command = moved_less(NODE_READ, 512);
+    assert_int_equal(command.data_len, 8192 - 512);
+    command = moved_less(NODE_WRITE_ZEROES, 4096); // nothing of its own was to be moved
+    assert_int_equal(command.completion, NODE_OK);
+    assert_int_equal(command.len, 8192);
 }
 
 static void what_no_device_answered_is_told_by_the_transport(void **state)
@@ -676,6 +722,7 @@ int main(void)
         cmocka_unit_test(what_a_format_has_not_is_refused),
         cmocka_unit_test(a_status_is_a_completion),
         cmocka_unit_test(sense_data_of_both_formats_are_a_completion),
+        cmocka_unit_test(a_completion_says_what_the_device_said),
         cmocka_unit_test(sense_data_that_are_cut_short_are_read_as_far_as_they_go),
         cmocka_unit_test(a_short_transfer_has_done_its_whole_blocks),
         cmocka_unit_test(what_no_device_answered_is_told_by_the_transport),
