@@ -275,6 +275,7 @@ static inline const struct unit_message *told_with(const struct unit_message *me
     unsigned before = stage.said_count = 0;
     assert_true(rta_on_message(stage.rta, message, keepsake, stage.now));
     assert_int_equal(stage.said_count, before + 1);
+    assert_true(message->kind == UNIT_OPEN || stage.said_keepsakes[before] == -1);
     return &stage.said[before];
 }
 

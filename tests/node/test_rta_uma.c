@@ -154,6 +154,7 @@ static void a_status_counts_what_was_done(void **state)
     assert_true(rta_on_bus(stage.rta, stage.now));
     assert_true(rta_on_bus(stage.rta, stage.now));
     assert_true(rta_awaits_device(stage.rta));
+    assert_int_equal(rta_under_way(stage.rta), 1);
     const struct unit_message *said = told((struct unit_message){.kind = UNIT_STATUS});
     const struct unit_counters wanted = {.requests = 3,
                                          .results = 1,
@@ -189,6 +190,32 @@ static void a_result_that_is_not_acknowledged_goes_again(void **state)
         assert_true(rta_on_deadline(stage.rta, stage.now));
     }
     assert_int_equal(told((struct unit_message){.kind = UNIT_STATUS})->counters.retransmissions, 1);
+}
+
+// Each event is at a time of its own: what it sends is sent again so long after it.
+static void each_event_has_its_own_time(void **state)
+{
+    open_volume(VOLUME);
+    connect_volume(VOLUME, CONNECTION);
+    for (uint64_t i = 1; i <= 3; i++) {
+        const instant_ns at = i * NS_PER_S;
+        const struct frame ack = {.kind = FRAME_ACK, .ack = (uint32_t)i};
+        stage.holds = i > 1;
+        request(NODE_WRITE, i, 0);
+        assert_true(rta_on_bus(stage.rta, i == 1 ? at : at - 500 * NS_PER_MS));
+        if (i == 2) {
+            rta_on_device(stage.rta, stage.opened, at);
+        } else if (i == 3) {
+            stage.ends_at = at;
+            assert_true(rta_on_deadline(stage.rta, at));
+            stage.ends_at = INSTANT_NEVER;
+        }
+        assert_int_equal(result_next(), NODE_OK);
+        assert_int_equal(rta_next_deadline(stage.rta), at + 200 * NS_PER_MS);
+        fake_bus_put(&stage.bus, 1, &ack);
+        assert_true(rta_on_bus(stage.rta, at + 1));
+        assert_true(rta_next_deadline(stage.rta) == INSTANT_NEVER);
+    }
 }
 
 static void what_a_device_has_done_is_on_the_bus_when_its_poll_ends(void **state)
@@ -258,6 +285,7 @@ int main(void)
         TEST(who_ends_with_nothing_held_says_nothing),
         TEST(a_status_counts_what_was_done),
         TEST(a_result_that_is_not_acknowledged_goes_again),
+        TEST(each_event_has_its_own_time),
         TEST(what_a_device_has_done_is_on_the_bus_when_its_poll_ends),
         TEST(the_deadline_of_a_device_is_the_agents),
         TEST(a_bus_that_is_broken_is_seen_by_whoever_looks),
