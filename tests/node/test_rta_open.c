@@ -70,7 +70,8 @@ static void one_descriptor_goes_with_the_answer(void **state)
     } table[] = {
         {-1, -1, false, -1, false}, {5, -1, false, 5, false}, {0, -1, false, 0, false},
         {-1, 6, false, 6, true},    {-1, 0, false, 0, true},  {5, 6, false, 5, false},
-        {-1, 6, true, -1, false},   {5, 6, true, 5, false},   {-1, -1, false, -1, false},
+        {-1, 6, true, -1, false},   {0, 6, false, 0, false},  {5, 6, true, 5, false},
+        {-1, -1, false, -1, false},
     };
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         stage.keeps = table[i].keeps;
