@@ -68,6 +68,7 @@ static void a_request_has_the_buffer_that_it_needs(void **state)
         {NODE_EXTENTS, BLOCK, NODE_TRANSFER_MAX, NODE_OK},
         {NODE_EXTENTS, BLOCK, NODE_TRANSFER_MAX + 1, NODE_MALFORMED},
         {NODE_DEVICE_OPERATION_COUNT, BLOCK, BLOCK, NODE_MALFORMED},
+        {NODE_DEVICE_OPERATION_COUNT, BLOCK, 0, NODE_MALFORMED},
         {UINT8_MAX, 0, 0, NODE_MALFORMED},
     };
     const struct volume_profile profile = profile_with(ALL);
