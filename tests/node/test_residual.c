@@ -280,6 +280,18 @@ static void who_waits_for_an_acknowledgement_is_rung_for_it(void **state)
     assert_int_equal(p->bus.rta.rings, 1);
     residual_receive(p->cta, &frame, p->now);
     assert_int_equal(p->acked, 1);
+    struct frame waits = {.kind = FRAME_REQUEST, .flags = FRAME_WANTS_ACK | NODE_FUA};
+    waits.sequence = 2;
+    fake_bus_put(&p->bus, 1, &waits);
+    assert_int_equal(residual_receive(p->rta, &frame, p->now), RESIDUAL_FRAME);
+    assert_int_equal(frame.flags, NODE_FUA); // the rest is the request's
+    residual_flush(p->rta);
+    assert_int_equal(p->bus.rta.rings, 2);
+    residual_send(p->cta, request(2), true, p->now); // whose number has come: nobody waits for it
+    assert_int_equal(residual_receive(p->rta, &frame, p->now), RESIDUAL_NOTHING);
+    assert_int_equal(p->rta->counters.duplicates, 1);
+    residual_flush(p->rta);
+    assert_int_equal(p->bus.rta.rings, 2);
     pair_destroy(p);
 }
 
