@@ -198,7 +198,9 @@ static inline void stage_on_only(void *ctx, const struct ddm *chain)
 
 static inline void stage_on_waiting(void *ctx, bool waits)
 {
-    strncat(((struct stage *)ctx)->waiting, waits ? "w" : "g", 1);
+    struct stage *s = ctx;
+    size_t len = strlen(s->waiting);
+    snprintf(s->waiting + len, sizeof s->waiting - len, "%s", waits ? "w" : "g");
 }
 
 static inline enum node_completion no_command(const struct volume_profile *profile,
