@@ -34,7 +34,8 @@ BUILD = pathlib.Path(os.environ.get('WEFT_BUILD_DIR', SOURCE / 'build'))
 WEFT = BUILD / 'weft'
 SOAK = os.environ.get('WEFT_SOAK', '0') not in ('', '0')
 EPHEMERAL_PORTS = pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range')
-PORT_TABLES = ('/proc/net/tcp', '/proc/net/tcp6', '/proc/net/udp', '/proc/net/udp6')
+PORT_TABLES = ('/proc/net/tcp', '/proc/net/tcp6', '/proc/net/udp', '/proc/net/udp6',
+               '/proc/net/udplite', '/proc/net/udplite6')
 NOBODY = 65534
 
 
@@ -308,7 +309,7 @@ def own_address():
 
 
 def listening_ports(proc_net):
-    """Ports in state LISTEN, from the text of /proc/net/tcp or tcp6; of udp or udp6, all that take
+    """Ports in state LISTEN, from the text of /proc/net/tcp or tcp6; of the others, all that take
     datagrams from anybody."""
     return {int(match[1], 16)
             for match in re.finditer(r'^\s*\d+: \w+:(\w{4}) \w+:0000 0[A7] ', proc_net, re.M)}
