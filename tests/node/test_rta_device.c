@@ -161,8 +161,9 @@ static struct store_transaction *submit_until(unsigned volume, uint64_t len, ins
 {
     static uint64_t number;
     static uint8_t data[3 * BLOCK];
+    number++;
     const struct frame request = {.operation = NODE_WRITE,
-                                  .transaction = ++number,
+                                  .transaction = number,
                                   .offset = number * BLOCK,
                                   .len = len,
                                   .buffer_len = (uint32_t)len,
