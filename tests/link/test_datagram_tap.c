@@ -7,12 +7,9 @@
 #include <net/ethernet.h>
 #include <net/if.h>
 #include <poll.h>
-#include <sched.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,14 +18,13 @@
 #include "link/datagram/udp.h"
 #include "tests/link/datagram_contract.h"
 #include "tests/link/descriptors.h"
+#include "tests/own_network.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
 #include "wire/udp_header.h"
 
 enum { LEN = 256, SOURCE_PORT = 0xd00d, QUIET_TURNS = 5, MANY = 300 };
-
-extern char **environ;
 
 static const char *why_not; // no namespace or no device here
 static unsigned tap_at;     // which end of the pair the tap link is
@@ -68,54 +64,6 @@ int pair_open_at(unsigned i, const struct in6_addr *local)
 
 /* ---- the namespace --------------------------------------------------------------------------- */
 
-static bool run_ip(const char *words)
-{
-    char line[200], *argv[20] = {"ip"}, *save = NULL;
-    int count = 1, status;
-    pid_t pid;
-    snprintf(line, sizeof line, "%s", words);
-    for (char *word = strtok_r(line, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-        argv[count++] = word;
-    }
-    return posix_spawnp(&pid, "ip", NULL, NULL, argv, environ) == 0 &&
-           waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-static void write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
-        why_not = "no user namespace";
-    }
-    close(fd);
-}
-
-// A network of this process's own, with the right to make devices in it.
-static void enter_namespace(void)
-{
-    char map[64];
-    snprintf(map, sizeof map, "0 %u 1", geteuid());
-    if (geteuid() == 0) {
-        why_not = unshare(CLONE_NEWNET) == 0 ? NULL : "no network namespace";
-    } else if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-        why_not = "no user namespace";
-    } else {
-        write_file("/proc/self/setgroups", "deny");
-        write_file("/proc/self/uid_map", map);
-    }
-    if (why_not == NULL && !run_ip("link set lo up")) {
-        why_not = "no program ip, or not allowed to use it";
-    }
-}
-
-static void skip_unless_possible(void)
-{
-    if (why_not != NULL) {
-        print_message("SKIP: %s\n", why_not);
-        skip();
-    }
-}
-
 #define ADDRESSES "10.9.0.2/24,fd09::2/64,mtu=4400"
 
 static struct in6_addr ipv6_host(uint8_t host)
@@ -154,9 +102,9 @@ static void tap_make(const char *kind, const struct datagram_tap_config *wish)
     pair.ipv6[tap_at] = ipv6_host(2);
     pair.ipv4[1 - tap_at] = ipv4_mapped(0x0a090001);
     pair.ipv6[1 - tap_at] = ipv6_host(1);
-    assert_true(run_ip("link set weft0 mtu 4400 multicast on up"));
-    assert_true(run_ip("addr add 10.9.0.1/24 dev weft0"));
-    assert_true(run_ip("-6 addr add fd09::1/64 dev weft0 nodad"));
+    assert_true(own_network_ip("link set weft0 mtu 4400 multicast on up"));
+    assert_true(own_network_ip("addr add 10.9.0.1/24 dev weft0"));
+    assert_true(own_network_ip("-6 addr add fd09::1/64 dev weft0 nodad"));
     await_ipv6();
 }
 
@@ -202,7 +150,7 @@ static int end_pair(void **state)
 #define X(name)                          \
     static void tap_##name(void **state) \
     {                                    \
-        skip_unless_possible();          \
+        own_network_skip(why_not);       \
         name(state);                     \
     }
 DATAGRAM_CONTRACT_TESTS(X)
@@ -313,7 +261,7 @@ static unsigned take(struct got *ret)
 
 static void assert_refused(const struct strange *s, const char *counter)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     uint64_t before = datagram_counted(the_link, counter);
     strange_send(s);
     assert_int_equal(take(&got[0]), 0);
@@ -324,7 +272,7 @@ static void assert_refused(const struct strange *s, const char *counter)
 
 static void packet_of_a_card_is_checked_whatever_its_identification(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     strange_send(&(struct strange){.id = 0xbeef, .len = LEN});
     assert_int_equal(take(&got[0]), 1);
     assert_true(got[0].rx.is_checked);
@@ -337,7 +285,7 @@ static void packet_of_a_card_is_checked_whatever_its_identification(void **state
 
 static void packet_without_a_checksum_is_taken_over_ipv6(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     strange_send(&(struct strange){.is_ipv6 = true, .len = LEN});
     assert_int_equal(take(&got[0]), 1);
     assert_true(got[0].rx.is_checked);
@@ -352,7 +300,7 @@ static void damaged_packet_is_dropped(void **state)
 static void damaged_identification_is_seen(void **state)
 {
     uint8_t packet[1000];
-    skip_unless_possible();
+    own_network_skip(why_not);
     size_t len = strange_write(&(struct strange){.id = 7, .len = LEN}, packet);
     struct ipv4_header h;
     struct span body;
@@ -377,7 +325,7 @@ static void datagram_to_another_port_is_none_of_ours(void **state)
 
 static void packet_to_a_number_of_no_slot_of_ours_is_dropped(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_refused(&(struct strange){.qp_num = the_link->qp_num_first ^ 0x800000, .len = LEN},
                    "not_ours");
 }
@@ -397,7 +345,7 @@ static void packet_that_is_not_padded_is_dropped(void **state)
 static void udp_that_is_longer_than_its_packet_is_dropped(void **state)
 {
     uint8_t packet[1000];
-    skip_unless_possible();
+    own_network_skip(why_not);
     size_t len = strange_write(&(struct strange){.len = LEN}, packet);
     put_be16(packet + IPV4_HEADER_LEN + UDP_OFF_LEN, 1000);
     assert_int_equal(send(wire, packet, len, 0), len);
@@ -407,7 +355,7 @@ static void udp_that_is_longer_than_its_packet_is_dropped(void **state)
 
 static void what_is_not_to_be_checked_is_not(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     strange_send(&(struct strange){.len = LEN, .damaged_at = 100});
     assert_int_equal(take(&got[0]), 1);
     assert_false(got[0].rx.is_checked);
@@ -415,7 +363,7 @@ static void what_is_not_to_be_checked_is_not(void **state)
 
 static void faults_change_what_arrives(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     for (unsigned i = 0; i < 20; i++) {
         strange_send(&(struct strange){.len = LEN});
         take(&got[0]);
@@ -480,15 +428,15 @@ static void assert_sent_right(const struct in6_addr *remote)
 
 static void what_leaves_has_a_right_icrc(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_sent_right(&pair.ipv4[1]);
     assert_sent_right(&pair.ipv6[1]);
 }
 
 static void what_is_longer_than_the_interface_takes_is_dropped(void **state)
 {
-    skip_unless_possible();
-    assert_true(run_ip("link set weft0 mtu 4400"));
+    own_network_skip(why_not);
+    assert_true(own_network_ip("link set weft0 mtu 4400"));
     const struct datagram_path path = {.local = pair.ipv6[0], .remote = pair.ipv6[1]};
     assert_int_equal(datagram_len_max(the_link, &path), DATAGRAM_LEN_MAX + ICRC_LEN);
     assert_int_equal(datagram_tap_path_mtu(the_link), 4096);
@@ -508,7 +456,7 @@ static void what_is_longer_than_the_interface_takes_is_dropped(void **state)
 static void packet_to_an_address_of_our_own_is_on_no_wire(void **state)
 {
     uint8_t packet[2000];
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_true(put_to(&pair.ipv4[0], 9, 64));
     assert_true(datagram_flush(the_link));
     assert_int_equal(take(&got[0]), 1);
@@ -521,7 +469,7 @@ static void packet_to_an_address_of_our_own_is_on_no_wire(void **state)
 static void member_of_a_group_gets_its_own_copy(void **state)
 {
     const struct in6_addr group = ipv4_mapped(0xefff1207);
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_int_equal(datagram_join(the_link, &group, &pair.ipv4[0], 0), 0);
     assert_true(put_to(&group, 9, 64));
     assert_true(datagram_flush(the_link));
@@ -537,7 +485,7 @@ static void member_of_a_group_gets_its_own_copy(void **state)
 static void neighbour_that_does_not_answer_holds_up_nobody(void **state)
 {
     const struct in6_addr nobody = ipv4_mapped(0x0a09004d);
-    skip_unless_possible();
+    own_network_skip(why_not);
     pair_open();
     for (unsigned i = 0; i < MANY; i++) {
         assert_true(put_to(&nobody, i, 64));
@@ -554,7 +502,7 @@ static void neighbour_that_does_not_answer_holds_up_nobody(void **state)
 
 static void what_waits_for_a_neighbour_leaves_when_it_is_found(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     pair_open();
     const struct datagram_path path = pair_path(AF_INET);
     for (unsigned i = 0; i < 3; i++) {
@@ -569,7 +517,7 @@ static void what_waits_for_a_neighbour_leaves_when_it_is_found(void **state)
 
 static void who_has_put_too_much_is_told_of_room(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     unsigned count = 0;
     while (put_to(&pair.ipv4[1], count, 64)) {
         count++;
@@ -585,7 +533,7 @@ static void interface_of_somebody_else_cannot_be_had(void **state)
 {
     struct datagram_link *other;
     struct datagram_tap_config config = {.clock = clock_of_tap};
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_true(device_tap_config_parse("tun:weft0,10.9.0.3/24", &config.interface));
     assert_int_equal(datagram_tap_create(&config, &other), -EBUSY);
 }
@@ -630,6 +578,6 @@ int main(void)
         ALONE(who_has_put_too_much_is_told_of_room),
         ALONE(interface_of_somebody_else_cannot_be_had),
     };
-    enter_namespace();
+    why_not = own_network_enter();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

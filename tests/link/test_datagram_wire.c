@@ -6,25 +6,21 @@
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <poll.h>
-#include <sched.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "link/datagram/udp.h"
 #include "tests/link/datagram_contract.h"
+#include "tests/own_network.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
 #include "wire/udp_header.h"
 
 enum { PACKET_MAX = 9000, PATIENCE_MS = 20000, QUIET_MS = 300, SOURCE_PORT = 0xd00d, LEN = 256 };
-
-extern char **environ;
 
 static const char *why_not; // no namespace or no device here
 static int tun;
@@ -50,59 +46,21 @@ instant_ns pair_now(void)
 
 /* ---- the namespace --------------------------------------------------------------------------- */
 
-static bool run_ip(const char *words)
-{
-    char line[200], *argv[20] = {"ip"}, *save = NULL;
-    int count = 1, status;
-    pid_t pid;
-    snprintf(line, sizeof line, "%s", words);
-    for (char *word = strtok_r(line, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-        argv[count++] = word;
-    }
-    return posix_spawnp(&pid, "ip", NULL, NULL, argv, environ) == 0 &&
-           waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-static void write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
-        why_not = "no user namespace";
-    }
-    close(fd);
-}
-
-// A network of this process's own, with the right to make devices in it.
-static bool has_network_of_its_own(void)
-{
-    char map[64];
-    snprintf(map, sizeof map, "0 %u 1", geteuid());
-    if (geteuid() == 0) {
-        return unshare(CLONE_NEWNET) == 0;
-    }
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-        return false;
-    }
-    write_file("/proc/self/setgroups", "deny");
-    write_file("/proc/self/uid_map", map);
-    return why_not == NULL;
-}
-
 static void enter_namespace(void)
 {
     struct ifreq request = {.ifr_name = "weft0", .ifr_flags = IFF_TUN | IFF_NO_PI};
-    if (!has_network_of_its_own()) {
-        why_not = "no network namespace";
+    why_not = own_network_enter();
+    if (why_not != NULL) {
         return;
     }
     tun = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (tun < 0 || ioctl(tun, TUNSETIFF, &request) != 0) {
         why_not = "no TUN device";
-    } else if (!run_ip("link set lo up") || !run_ip("addr add 10.9.0.1/24 dev weft0") ||
-               !run_ip("link set weft0 mtu 4400 multicast on up")) {
+    } else if (!own_network_ip("addr add 10.9.0.1/24 dev weft0") ||
+               !own_network_ip("link set weft0 mtu 4400 multicast on up")) {
         why_not = "no program ip, or not allowed to use it";
     } else {
-        run_ip("addr add fd09::1/64 dev weft0 nodad");
+        own_network_ip("addr add fd09::1/64 dev weft0 nodad");
     }
 }
 
@@ -130,14 +88,6 @@ static int end(void **state)
         datagram_destroy(the_link);
     }
     return 0;
-}
-
-static void skip_unless_possible(void)
-{
-    if (why_not != NULL) {
-        print_message("SKIP: %s\n", why_not);
-        skip();
-    }
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
@@ -177,7 +127,7 @@ static void assert_icrc(size_t len)
 
 static void icrc_of_a_packet_is_right(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     struct datagram_path path = {
         .local = here, .remote = there, .hop_limit = 9, .traffic_class = 0x2a};
     put(&path, 1, 1024);
@@ -192,7 +142,7 @@ static void icrc_of_a_packet_is_right(void **state)
 static void icrc_of_each_packet_of_a_burst_is_right(void **state)
 {
     enum { COUNT = 30 };
-    skip_unless_possible();
+    own_network_skip(why_not);
     struct datagram_path path = {.local = here, .remote = there};
     for (uint32_t i = 0; i < COUNT; i++) {
         put(&path, i, i + 1 < COUNT ? 1024 : 100); // the last is shorter
@@ -207,10 +157,10 @@ static void icrc_of_each_packet_of_a_burst_is_right(void **state)
 
 static void icrc_over_ipv6_is_right(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     struct datagram_path path = {
         .local = here6, .remote = there6, .hop_limit = 9, .traffic_class = 0x2a};
-    run_ip("neigh replace fd09::2 dev weft0");
+    own_network_ip("neigh replace fd09::2 dev weft0");
     put(&path, 1, 1024);
     put(&path, 2, 1024);
     assert_true(datagram_flush(the_link));
@@ -222,7 +172,7 @@ static void icrc_over_ipv6_is_right(void **state)
 
 static void icrc_to_a_group_is_right(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     struct datagram_path path = {.local = here, .remote = ipv4_mapped(0xefff1207), .hop_limit = 3};
     put(&path, 1, 256);
     assert_true(datagram_flush(the_link));
@@ -232,10 +182,10 @@ static void icrc_to_a_group_is_right(void **state)
 
 static void longest_packet_is_what_fits_the_path(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     struct datagram_path path = {.local = here, .remote = there};
     assert_int_equal(datagram_len_max(the_link, &path), DATAGRAM_LEN_MAX + ICRC_LEN);
-    assert_true(run_ip("link set weft0 mtu 1500"));
+    assert_true(own_network_ip("link set weft0 mtu 1500"));
     assert_int_equal(datagram_len_max(the_link, &path), 1500 - 28);
     path = (struct datagram_path){.local = here6, .remote = there6};
     assert_int_equal(datagram_len_max(the_link, &path), 1500 - 48);
@@ -243,13 +193,13 @@ static void longest_packet_is_what_fits_the_path(void **state)
     put(&path, 1, 1500);
     assert_true(datagram_flush(the_link));
     assert_int_equal(datagram_counted(the_link, "too_long"), 1);
-    assert_true(run_ip("link set weft0 mtu 4400"));
+    assert_true(own_network_ip("link set weft0 mtu 4400"));
 }
 
 static void path_leaves_from_the_address_of_its_interface(void **state)
 {
     struct in6_addr local, nowhere = ipv4_mapped(0xcb007101);
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_int_equal(datagram_route(the_link, &there, 0, &local), 0);
     assert_memory_equal(&local, &here, sizeof local);
     assert_int_equal(datagram_route(the_link, &there6, 0, &local), 0);
@@ -299,7 +249,7 @@ static unsigned take(struct datagram_rx *ret, unsigned within_ms)
 static void packet_of_a_card_is_received(void **state)
 {
     struct datagram_rx rx;
-    skip_unless_possible();
+    own_network_skip(why_not);
     stranger_sends(0xbeef, &here, the_link->qp_num_first, 0);
     assert_int_equal(take(&rx, PATIENCE_MS), 1);
     assert_false(rx.is_checked);
@@ -313,7 +263,7 @@ static void packet_of_a_card_is_received(void **state)
 static void packet_with_identification_0_is_checked(void **state)
 {
     struct datagram_rx rx;
-    skip_unless_possible();
+    own_network_skip(why_not);
     stranger_sends(0, &here, the_link->qp_num_first, 0);
     assert_int_equal(take(&rx, PATIENCE_MS), 1);
     assert_true(rx.is_checked);
@@ -322,7 +272,7 @@ static void packet_with_identification_0_is_checked(void **state)
 static void damaged_packet_of_a_card_is_dropped(void **state)
 {
     struct datagram_rx rx;
-    skip_unless_possible();
+    own_network_skip(why_not);
     stranger_sends(0xbeef, &here, the_link->qp_num_first, 100);
     assert_int_equal(take(&rx, QUIET_MS), 0);
     assert_int_equal(datagram_counted(the_link, "icrc_wrong"), 1);
@@ -332,7 +282,7 @@ static void group_has_its_packets_and_nobody_else(void **state)
 {
     struct datagram_rx rx;
     struct in6_addr group = ipv4_mapped(0xefff1207), other = ipv4_mapped(0xefff1208);
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_int_equal(datagram_join(the_link, &group, &here, 0), 0);
     stranger_sends(1, &other, BTH_QP_MULTICAST, 0);
     stranger_sends(1, &group, the_link->qp_num_first, 0); // a group has no queue pairs' numbers
@@ -351,7 +301,7 @@ static void group_of_ipv6_is_joined_at_the_interface_of_the_address(void **state
     struct in6_addr group = {.s6_addr = {0xff, 0x18, [15] = 7}};
     struct datagram_path path = {.local = here6, .remote = group, .hop_limit = 3};
     uint8_t head[PAIR_HEAD_LEN] = {0x64};
-    skip_unless_possible();
+    own_network_skip(why_not);
     put_be32(head + 4, BTH_QP_MULTICAST);
     struct datagram_tx tx = {.path = &path, .head = span_of(head, sizeof head)};
     assert_true(datagram_put(the_link, &tx));

@@ -4,9 +4,7 @@
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <setjmp.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,10 +22,9 @@
 #include "link/device/tap.h"
 #include "link/packet/packet.h"
 #include "tests/link/descriptors.h"
+#include "tests/own_network.h"
 
 enum { PORT = 7471, PIECE = 60000 };
-
-extern char **environ;
 
 static struct link *the_link;
 static const char *why_not; // no namespace or no device here
@@ -40,51 +37,6 @@ static instant_ns real_clock(void *ctx)
 }
 
 /* ---- the namespace --------------------------------------------------------------------------- */
-
-static void write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY);
-    if (fd >= 0) {
-        if (write(fd, text, strlen(text)) < 0) {
-            close(fd);
-            return;
-        }
-        close(fd);
-    }
-}
-
-static bool run_ip(const char *words)
-{
-    char line[200], *argv[20] = {"ip"}, *save = NULL;
-    int count = 1, status;
-    pid_t pid;
-    snprintf(line, sizeof line, "%s", words);
-    for (char *word = strtok_r(line, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-        argv[count++] = word;
-    }
-    return posix_spawnp(&pid, "ip", NULL, NULL, argv, environ) == 0 &&
-           waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-// A network of this process's own, with the right to make devices in it.
-static void enter_namespace(void)
-{
-    char map[64];
-    snprintf(map, sizeof map, "0 %u 1", geteuid());
-    if (geteuid() == 0) {
-        if (unshare(CLONE_NEWNET) != 0) {
-            why_not = "no network namespace";
-        }
-    } else if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-        why_not = "no user namespace";
-    } else {
-        write_file("/proc/self/setgroups", "deny");
-        write_file("/proc/self/uid_map", map);
-    }
-    if (why_not == NULL && !run_ip("link set lo up")) {
-        why_not = "no program ip, or not allowed to use it";
-    }
-}
 
 static int make_link(const char *device_text, const char *faults_text)
 {
@@ -105,23 +57,15 @@ static int make_link(const char *device_text, const char *faults_text)
     return error != 0 ? error : link_packet_create(&config, device, &the_link);
 }
 
-static void skip_unless_possible(void)
-{
-    if (why_not != NULL) {
-        printf("SKIP: %s\n", why_not);
-        skip();
-    }
-}
-
 // We are 10.9.0.2 and fd09::2, the kernel is 10.9.0.1 and fd09::1.
 static void begin(const char *device_text, const char *faults_text)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     descriptors_note();
     assert_int_equal(make_link(device_text, faults_text), 0);
-    assert_true(run_ip("address add 10.9.0.1/24 dev weft0"));
-    assert_true(run_ip("-6 address add fd09::1/64 dev weft0 nodad"));
-    assert_true(run_ip("link set weft0 up"));
+    assert_true(own_network_ip("address add 10.9.0.1/24 dev weft0"));
+    assert_true(own_network_ip("-6 address add fd09::1/64 dev weft0 nodad"));
+    assert_true(own_network_ip("link set weft0 up"));
 }
 
 static void end(void)
@@ -400,7 +344,7 @@ static struct ifreq interface_asked(unsigned long what)
 static void interface_is_brought_up(void **state)
 {
     (void)state;
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_int_equal(make_link(TAP, GOOD_PATH), 0);
     assert_true((interface_asked(SIOCGIFFLAGS).ifr_flags & IFF_UP) != 0);
     the_link->ops->destroy(the_link);
@@ -557,7 +501,7 @@ int main(void)
         cmocka_unit_test(link_that_nothing_happens_on_has_no_deadline),
         cmocka_unit_test(abandoned_link_holds_no_descriptor),
     };
-    enter_namespace();
+    why_not = own_network_enter();
     probe();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

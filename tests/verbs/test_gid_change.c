@@ -4,80 +4,31 @@
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <poll.h>
-#include <sched.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 
+#include "tests/own_network.h"
 #include "tests/verbs/roce.h"
 
 enum { EVENT_MS = 20000, TRIES_MAX = 2000, TRY_US = 10000, DATAGRAM_LEN = 64 };
-
-extern char **environ;
 
 static const char *why_not; // no namespace or no device here
 static struct bench bench;
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
-static bool run_ip(const char *words)
-{
-    char line[200], *argv[20] = {"ip"}, *save = NULL;
-    int count = 1, status;
-    pid_t pid;
-    snprintf(line, sizeof line, "%s", words);
-    for (char *word = strtok_r(line, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save)) {
-        argv[count++] = word;
-    }
-    return posix_spawnp(&pid, "ip", NULL, NULL, argv, environ) == 0 &&
-           waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-static void write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0 || write(fd, text, strlen(text)) < 0) {
-        why_not = "no user namespace";
-    }
-    close(fd);
-}
-
-static bool has_network_of_its_own(void)
-{
-    char map[64];
-    snprintf(map, sizeof map, "0 %u 1", geteuid());
-    if (geteuid() == 0) {
-        return unshare(CLONE_NEWNET) == 0;
-    }
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-        return false;
-    }
-    write_file("/proc/self/setgroups", "deny");
-    write_file("/proc/self/uid_map", map);
-    return why_not == NULL;
-}
-
 static void enter_namespace(void)
 {
     struct ifreq request = {.ifr_name = "one", .ifr_flags = IFF_TUN | IFF_NO_PI};
-    if (!has_network_of_its_own()) {
-        why_not = "no network namespace";
+    why_not = own_network_enter();
+    if (why_not != NULL) {
         return;
     }
     int tun = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     if (tun < 0 || ioctl(tun, TUNSETIFF, &request) != 0) {
         why_not = "no TUN device";
-    } else if (!run_ip("link set lo up") || !run_ip("link set one addrgenmode none up")) {
+    } else if (!own_network_ip("link set one addrgenmode none up")) {
         why_not = "no program ip, or not allowed to use it";
-    }
-}
-
-static void skip_unless_possible(void)
-{
-    if (why_not != NULL) {
-        print_message("SKIP: %s\n", why_not);
-        skip();
     }
 }
 
@@ -101,7 +52,7 @@ static bool has_change(void)
 
 static void change(const char *words)
 {
-    assert_true(run_ip(words));
+    assert_true(own_network_ip(words));
     assert_true(has_change());
 }
 
@@ -172,11 +123,11 @@ static int begin(void **state)
     if (why_not != NULL) {
         return 0;
     }
-    assert_true(run_ip("addr replace 10.9.0.1/24 dev one"));
+    assert_true(own_network_ip("addr replace 10.9.0.1/24 dev one"));
     roce_init(&bench);
-    assert_true(run_ip("addr flush dev one"));
+    assert_true(own_network_ip("addr flush dev one"));
     assert_true(becomes(0, 0));
-    assert_true(run_ip("addr add 10.9.0.1/24 dev one"));
+    assert_true(own_network_ip("addr add 10.9.0.1/24 dev one"));
     assert_true(becomes(0, 1));
     ready.fd = bench.context->async_fd;
     while (poll(&ready, 1, 0) == 1) {
@@ -198,7 +149,7 @@ static int end(void **state)
 static void an_address_that_comes_is_the_next_gid(void **state)
 {
     struct ibv_gid_entry table[2];
-    skip_unless_possible();
+    own_network_skip(why_not);
     assert_int_equal(table_len(), 1);
     change("addr add 10.9.0.2/24 dev one");
     assert_true(table_becomes(2));
@@ -221,7 +172,7 @@ static void send_and_receive(struct ibv_qp *qp, struct ibv_ah *ah, uint32_t remo
 
 static void a_datagram_to_the_address_that_came_arrives(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     change("addr add 10.9.0.2/24 dev one");
     assert_true(becomes(1, 2));
     struct ibv_qp *qp = roce_ud_ready(&bench);
@@ -235,7 +186,7 @@ static void a_datagram_to_the_address_that_came_arrives(void **state)
 static void a_group_is_joined_where_an_address_comes(void **state)
 {
     const union ibv_gid group = gid_of(239, 7);
-    skip_unless_possible();
+    own_network_skip(why_not);
     struct ibv_qp *qp = roce_ud_ready(&bench);
     assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
     change("addr flush dev one");
@@ -253,7 +204,7 @@ static void a_group_is_joined_where_an_address_comes(void **state)
 static void a_group_is_left_where_no_address_is(void **state)
 {
     const union ibv_gid group = gid_of(239, 7);
-    skip_unless_possible();
+    own_network_skip(why_not);
     struct ibv_qp *qp = roce_ud_ready(&bench);
     assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
     change("addr flush dev one");
@@ -265,7 +216,7 @@ static void a_group_is_left_where_no_address_is(void **state)
 static void an_address_that_goes_leaves_an_empty_place(void **state)
 {
     struct ibv_gid_entry table[2], entry;
-    skip_unless_possible();
+    own_network_skip(why_not);
     change("addr add 10.9.0.2/24 dev one");
     change("addr del 10.9.0.1/24 dev one"); // 10.9.0.2 is its secondary, and goes too
     assert_true(becomes(0, 0));
@@ -278,7 +229,7 @@ static void an_address_that_goes_leaves_an_empty_place(void **state)
 
 static void others_keep_their_places_beside_one_that_goes(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     change("addr add 10.9.1.2/24 dev one");
     change("addr del 10.9.0.1/24 dev one");
     assert_true(becomes(0, 0));
@@ -292,7 +243,7 @@ static void others_keep_their_places_beside_one_that_goes(void **state)
 
 static void the_last_that_goes_shortens_the_table(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     change("addr add 10.9.1.2/24 dev one");
     assert_true(table_becomes(2));
     change("addr del 10.9.1.2/24 dev one");
@@ -302,7 +253,7 @@ static void the_last_that_goes_shortens_the_table(void **state)
 
 static void an_interface_that_goes_down_takes_its_addresses_along(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     change("link set one down");
     assert_true(becomes(0, 0));
     change("link set one up");
@@ -311,7 +262,7 @@ static void an_interface_that_goes_down_takes_its_addresses_along(void **state)
 
 static void who_has_closed_the_device_is_told_nothing(void **state)
 {
-    skip_unless_possible();
+    own_network_skip(why_not);
     struct ibv_context *other = roce_open();
     assert_int_equal(ibv_close_device(other), 0);
     change("addr add 10.9.1.2/24 dev one");
