@@ -6,6 +6,8 @@
 #include "base/list.h"
 #include "base/span.h"
 #include "base/time.h"
+#include "link/datagram/alone.h"
+#include "link/datagram/memberships.h"
 #include "link/datagram/sim_end.h"
 #include "link/datagram/slot.h"
 #include "wire/icrc.h"
@@ -71,24 +73,9 @@ static uint32_t end_len_max(struct datagram_link *link, const struct datagram_pa
     return len < DATAGRAM_LEN_MAX + ICRC_LEN ? len : DATAGRAM_LEN_MAX + ICRC_LEN;
 }
 
-static struct datagram_membership *membership_find(struct datagram_sim *e,
-                                                   const struct in6_addr *group)
-{
-    struct datagram_membership *free_one = NULL;
-    for (unsigned i = 0; i < DATAGRAM_SIM_GROUPS_MAX; i++) {
-        struct datagram_membership *m = &e->groups[i];
-        if (m->count > 0 && datagram_sim_is_same(&m->group, group)) {
-            return m;
-        }
-        free_one = m->count == 0 ? m : free_one;
-    }
-    return free_one;
-}
-
 static int end_join(struct datagram_link *link, const struct in6_addr *group,
                     const struct in6_addr *local, uint32_t scope_id)
 {
-    struct datagram_membership *m = membership_find(end_of(link), group);
     unsigned *opened = opened_at(end_of(link), local);
     if (!datagram_addr_is_group(group)) {
         return -EINVAL;
@@ -96,21 +83,13 @@ static int end_join(struct datagram_link *link, const struct in6_addr *group,
     if (opened == NULL || *opened == 0) {
         return -EADDRNOTAVAIL;
     }
-    if (m == NULL) {
-        return -ENOBUFS;
-    }
-    m->group = *group;
-    m->count++;
-    return 0;
+    return datagram_memberships_join(&end_of(link)->groups, group);
 }
 
 static void end_leave(struct datagram_link *link, const struct in6_addr *group,
                       const struct in6_addr *local, uint32_t scope_id)
 {
-    struct datagram_membership *m = membership_find(end_of(link), group);
-    if (m != NULL && m->count > 0) {
-        m->count--;
-    }
+    datagram_memberships_leave(&end_of(link)->groups, group);
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
@@ -143,37 +122,6 @@ static bool has_room(const struct datagram_sim *e, size_t len, instant_ns now)
     uint32_t limit = e->net->config.send_buffer_len;
     uint64_t waiting = waiting_len(e, now);
     return limit == 0 || waiting == 0 || waiting + len <= limit;
-}
-
-// Nobody here knows of another.
-static bool end_has_room(struct datagram_link *link, const struct datagram_tx *tx)
-{
-    return true;
-}
-
-// An address is one end's, so nobody else serves anything at it.
-static int end_serve(struct datagram_link *link, uint64_t service, const struct in6_addr *local)
-{
-    return 0;
-}
-
-static void end_unserve(struct datagram_link *link, uint64_t service, const struct in6_addr *local)
-{
-}
-
-static bool end_is_served(struct datagram_link *link, uint64_t service,
-                          const struct in6_addr *local)
-{
-    return false;
-}
-
-// An end that is destroyed ends as a host does, of which nobody is left.
-static void end_bequeath(struct datagram_link *link, uint32_t place, const struct datagram_tx *tx)
-{
-}
-
-static void end_revoke(struct datagram_link *link, uint32_t place)
-{
 }
 
 static bool end_put(struct datagram_link *link, const struct datagram_tx *tx)
@@ -247,12 +195,6 @@ static unsigned end_receive(struct datagram_link *link, struct datagram_rx *ret,
     return count;
 }
 
-// Each end has addresses of its own.
-static bool end_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
-{
-    return false;
-}
-
 static uint64_t end_receive_buffer_len(const struct datagram_link *link)
 {
     uint32_t len = end_of(link)->net->config.receive_buffer_len;
@@ -275,11 +217,6 @@ static instant_ns end_next_deadline(struct datagram_link *link)
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
-
-// Each look finds all that has come.
-static void end_look_around(struct datagram_link *link)
-{
-}
 
 static bool end_may_wait(struct datagram_link *link)
 {
@@ -333,18 +270,18 @@ static const struct datagram_link_ops end_ops = {
     .len_max = end_len_max,
     .join = end_join,
     .leave = end_leave,
-    .has_room = end_has_room,
-    .serve = end_serve,
-    .unserve = end_unserve,
-    .is_served = end_is_served,
-    .bequeath = end_bequeath,
-    .revoke = end_revoke,
+    .has_room = datagram_alone_has_room,
+    .serve = datagram_alone_serve,
+    .unserve = datagram_alone_unserve,
+    .is_served = datagram_alone_is_served,
+    .bequeath = datagram_alone_bequeath,
+    .revoke = datagram_alone_revoke,
     .put = end_put,
     .flush = end_flush,
-    .look_around = end_look_around,
+    .look_around = datagram_alone_look_around,
     .poll = end_poll,
     .receive = end_receive,
-    .hand_on = end_hand_on,
+    .hand_on = datagram_alone_hand_on,
     .receive_buffer_len = end_receive_buffer_len,
     .next_deadline = end_next_deadline,
     .may_wait = end_may_wait,

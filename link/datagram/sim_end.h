@@ -5,13 +5,12 @@
 
 #include "base/list.h"
 #include "base/time.h"
+#include "link/datagram/memberships.h"
 #include "link/datagram/sim.h"
 #include "link/fault_model.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
 #include "wire/udp_header.h"
-
-enum { DATAGRAM_SIM_GROUPS_MAX = 32 }; // memberships of a link
 
 struct datagram_net {
     struct datagram_net_config config;
@@ -21,11 +20,6 @@ struct datagram_net {
     uint64_t overflows, marks;
 };
 
-struct datagram_membership {
-    struct in6_addr group;
-    unsigned count; // 0: free
-};
-
 struct datagram_sim {
     struct datagram_link base;
     struct datagram_net *net;
@@ -33,7 +27,7 @@ struct datagram_sim {
     struct in6_addr addrs[DATAGRAM_SIM_ADDR_MAX];
     unsigned opened[DATAGRAM_SIM_ADDR_MAX]; // how often
     unsigned addr_count;
-    struct datagram_membership groups[DATAGRAM_SIM_GROUPS_MAX];
+    struct datagram_memberships groups;
     struct list_link staged;         // put, not flushed
     instant_ns sent_at_ns;           // when all that was put will have left
     bool was_full;                   // a packet was not taken

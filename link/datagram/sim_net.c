@@ -6,6 +6,7 @@
 #include "base/port_datagram.h"
 #include "base/span.h"
 #include "base/time.h"
+#include "link/datagram/memberships.h"
 #include "link/datagram/sim_end.h"
 #include "link/datagram/slot.h"
 #include "link/fault_model.h"
@@ -93,12 +94,7 @@ static bool is_wanted(struct datagram_sim *e, const struct datagram_sim_packet *
             return true;
         }
     }
-    for (unsigned i = 0; i < DATAGRAM_SIM_GROUPS_MAX; i++) {
-        if (e->groups[i].count > 0 && datagram_sim_is_same(&e->groups[i].group, &p->path.remote)) {
-            return true;
-        }
-    }
-    return false;
+    return datagram_memberships_has(&e->groups, &p->path.remote);
 }
 
 static bool end_accept(struct datagram_sim *e, struct datagram_sim_packet *p)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/list.h"
+#include "link/datagram/alone.h"
+#include "link/datagram/memberships.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/tap_link.h"
 #include "link/datagram/udp.h"
@@ -107,27 +109,6 @@ uint32_t datagram_tap_path_mtu(const struct datagram_link *link)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static struct tap_membership *membership_find(struct datagram_tap *t, const struct in6_addr *group)
-{
-    for (unsigned i = 0; i < TAP_GROUPS_MAX; i++) {
-        struct tap_membership *m = &t->groups[i];
-        if (m->count > 0 && IN6_ARE_ADDR_EQUAL(&m->group, group)) {
-            return m;
-        }
-    }
-    return NULL;
-}
-
-static struct tap_membership *membership_new(struct datagram_tap *t)
-{
-    for (unsigned i = 0; i < TAP_GROUPS_MAX; i++) {
-        if (t->groups[i].count == 0) {
-            return &t->groups[i];
-        }
-    }
-    return NULL;
-}
-
 static int tap_join(struct datagram_link *link, const struct in6_addr *group,
                     const struct in6_addr *local, uint32_t scope_id)
 {
@@ -139,80 +120,26 @@ static int tap_join(struct datagram_link *link, const struct in6_addr *group,
     if (opened == NULL || *opened == 0) {
         return -EADDRNOTAVAIL;
     }
-    struct tap_membership *m = membership_find(t, group);
-    m = m != NULL ? m : membership_new(t);
-    if (m == NULL) {
-        return -ENOBUFS;
-    }
-    m->group = *group;
-    m->count++;
-    return 0;
+    return datagram_memberships_join(&t->groups, group);
 }
 
 static void tap_leave(struct datagram_link *link, const struct in6_addr *group,
                       const struct in6_addr *local, uint32_t scope_id)
 {
-    struct tap_membership *m = membership_find(datagram_tap_of(link), group);
-    if (m != NULL) {
-        m->count--;
-    }
+    datagram_memberships_leave(&datagram_tap_of(link)->groups, group);
 }
 
 bool datagram_tap_is_open(struct datagram_tap *t, const struct in6_addr *local)
 {
     const unsigned *opened = opened_at(t, local);
-    return opened != NULL ? *opened > 0 : membership_find(t, local) != NULL;
-}
-
-/* ---- others ---------------------------------------------------------------------------------- */
-
-// Nobody here knows of a receiver's buffer.
-static bool tap_has_room(struct datagram_link *link, const struct datagram_tx *tx)
-{
-    return true;
-}
-
-// The addresses are this process's alone, so nobody else serves anything at them, ...
-static int tap_serve(struct datagram_link *link, uint64_t service, const struct in6_addr *local)
-{
-    return 0;
-}
-
-static void tap_unserve(struct datagram_link *link, uint64_t service, const struct in6_addr *local)
-{
-}
-
-static bool tap_is_served(struct datagram_link *link, uint64_t service,
-                          const struct in6_addr *local)
-{
-    return false;
-}
-
-// ... inherits from us, ...
-static void tap_bequeath(struct datagram_link *link, uint32_t place, const struct datagram_tx *tx)
-{
-}
-
-static void tap_revoke(struct datagram_link *link, uint32_t place)
-{
-}
-
-// ... or gets packets.
-static bool tap_hand_on(struct datagram_link *link, const struct datagram_rx *rx, unsigned slot)
-{
-    return false;
-}
-
-static uint64_t tap_receive_buffer_len(const struct datagram_link *link)
-{
-    return INTERFACE_FRAMES_MAX * PATH_MTU_MIN;
+    return opened != NULL ? *opened > 0 : datagram_memberships_has(&t->groups, local);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-// Each look finds all that has come.
-static void tap_look_around(struct datagram_link *link)
+static uint64_t tap_receive_buffer_len(const struct datagram_link *link)
 {
+    return INTERFACE_FRAMES_MAX * PATH_MTU_MIN;
 }
 
 static instant_ns tap_next_deadline(struct datagram_link *link)
@@ -223,8 +150,7 @@ static instant_ns tap_next_deadline(struct datagram_link *link)
 static bool tap_may_wait(struct datagram_link *link)
 {
     const struct datagram_tap *t = datagram_tap_of(link);
-    const bool is_room = t->was_full && !t->is_blocked && !list_is_empty(&t->unused);
-    return list_is_empty(&t->looped) && !is_room;
+    return list_is_empty(&t->looped) && !datagram_tap_has_room_again(t);
 }
 
 static void tap_wait(struct datagram_link *link, duration_ns timeout_ns)
@@ -269,18 +195,18 @@ static const struct datagram_link_ops tap_ops = {
     .len_max = tap_len_max,
     .join = tap_join,
     .leave = tap_leave,
-    .has_room = tap_has_room,
-    .serve = tap_serve,
-    .unserve = tap_unserve,
-    .is_served = tap_is_served,
-    .bequeath = tap_bequeath,
-    .revoke = tap_revoke,
+    .has_room = datagram_alone_has_room,
+    .serve = datagram_alone_serve,
+    .unserve = datagram_alone_unserve,
+    .is_served = datagram_alone_is_served,
+    .bequeath = datagram_alone_bequeath,
+    .revoke = datagram_alone_revoke,
     .put = datagram_tap_put,
     .flush = datagram_tap_flush,
-    .look_around = tap_look_around,
+    .look_around = datagram_alone_look_around,
     .poll = datagram_tap_poll,
     .receive = datagram_tap_receive,
-    .hand_on = tap_hand_on,
+    .hand_on = datagram_alone_hand_on,
     .receive_buffer_len = tap_receive_buffer_len,
     .next_deadline = tap_next_deadline,
     .may_wait = tap_may_wait,

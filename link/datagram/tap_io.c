@@ -29,10 +29,9 @@ static uint8_t *append(uint8_t *at, struct span octets)
     return at + octets.len;
 }
 
-static size_t ip_header_put(const struct datagram_path *path, size_t body_len, uint8_t *at)
+static size_t ip_header_put(const struct datagram_path *path, const struct net_flow *flow,
+                            size_t body_len, uint8_t *at)
 {
-    const struct net_flow flow = {.local = datagram_tap_addr(&path->local),
-                                  .remote = datagram_tap_addr(&path->remote)};
     const struct net_packet header = {
         .tos = path->traffic_class,
         .protocol = IP_PROTOCOL_UDP,
@@ -40,15 +39,13 @@ static size_t ip_header_put(const struct datagram_path *path, size_t body_len, u
         .flow_label = path->flow_label,
         .body_len = body_len,
     };
-    return net_flow_ip_emit(&flow, &header, at);
+    return net_flow_ip_emit(flow, &header, at);
 }
 
 // Over IPv6 there has to be one (RFC 8200 section 8.1). The ICRC is under it, and does not see it.
-static void checksum_put(const struct datagram_path *path, uint8_t *udp, size_t len)
+static void checksum_put(const struct net_flow *flow, uint8_t *udp, size_t len)
 {
-    const struct net_flow flow = {.local = datagram_tap_addr(&path->local),
-                                  .remote = datagram_tap_addr(&path->remote)};
-    const uint64_t sum = net_flow_pseudo_sum(&flow, IP_PROTOCOL_UDP, (uint32_t)len);
+    const uint64_t sum = net_flow_pseudo_sum(flow, IP_PROTOCOL_UDP, (uint32_t)len);
     const uint16_t checksum = inet_sum_fold(inet_sum_add(sum, span_of(udp, len)));
     put_be16(udp + UDP_OFF_CHECKSUM, checksum != 0 ? checksum : 0xffff);
 }
@@ -65,8 +62,10 @@ static size_t len_of(const struct datagram_tx *tx)
 static void packet_fill(const struct datagram_tap *t, const struct datagram_tx *tx,
                         struct tap_packet *p)
 {
+    const struct net_flow flow = {.local = datagram_tap_addr(&tx->path->local),
+                                  .remote = datagram_tap_addr(&tx->path->remote)};
     const size_t udp_len = UDP_HEADER_LEN + len_of(tx) + ICRC_LEN;
-    const size_t ip_len = ip_header_put(tx->path, udp_len, p->octets);
+    const size_t ip_len = ip_header_put(tx->path, &flow, udp_len, p->octets);
     uint8_t *const udp = p->octets + ip_len;
     put_be16(udp + UDP_OFF_SRC_PORT, tx->path->source_port);
     put_be16(udp + UDP_OFF_DST_PORT, t->config.port);
@@ -81,8 +80,8 @@ static void packet_fill(const struct datagram_tap *t, const struct datagram_tx *
     uint32_t icrc = 0;
     icrc_of_packet(span_of(p->octets, (size_t)(at - p->octets)), &icrc);
     icrc_put(at, icrc);
-    if (!IN6_IS_ADDR_V4MAPPED(&tx->path->remote)) {
-        checksum_put(tx->path, udp, udp_len);
+    if (!net_addr_is_ipv4(&flow.remote)) {
+        checksum_put(&flow, udp, udp_len);
     }
     p->path = *tx->path;
     p->len = ip_len + udp_len;
@@ -207,7 +206,7 @@ unsigned datagram_tap_poll(struct datagram_link *link, instant_ns now)
         t->is_blocked = false;
         waiting_retry(t, now);
     }
-    const bool is_room = t->was_full && !t->is_blocked && !list_is_empty(&t->unused);
+    const bool is_room = datagram_tap_has_room_again(t);
     t->was_full = t->was_full && !is_room;
     return (t->has_frames || !list_is_empty(&t->looped) ? DATAGRAM_READY_IN : 0) |
            (is_room ? DATAGRAM_READY_ROOM : 0);

@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/time.h"
+#include "link/datagram/memberships.h"
 #include "link/datagram/tap.h"
 #include "link/device/tap_interface.h"
 #include "link/fault_model.h"
@@ -20,7 +21,6 @@ enum {
     TAP_PACKETS_MAX = 512, // staged, waiting or looped at a time
     TAP_WAITING_MAX = 192, // of them, for neighbours that are asked for
     TAP_FRAMES_MAX = 32,   // handed out at a time
-    TAP_GROUPS_MAX = 32,
     TAP_PACKET_LEN_MAX = IPV6_HEADER_LEN + UDP_HEADER_LEN + DATAGRAM_LEN_MAX + ICRC_LEN,
     TAP_FRAME_LEN_MAX = ETH_HEADER_LEN + TAP_PACKET_LEN_MAX,
 };
@@ -35,18 +35,13 @@ struct tap_packet {
     uint8_t octets[TAP_PACKET_LEN_MAX];
 };
 
-struct tap_membership {
-    struct in6_addr group;
-    unsigned count; // 0: free
-};
-
 struct datagram_tap {
     struct datagram_link base;
     struct datagram_tap_config config;
     struct tap_interface interface;
     struct net_iface iface;
     unsigned opened[NET_IFACE_ADDR_MAX]; // how often, of the interface's addresses
-    struct tap_membership groups[TAP_GROUPS_MAX];
+    struct datagram_memberships groups;
     struct fault_model faults;
     struct list_link unused;
     struct list_link staged;  // put, and to be flushed
@@ -78,6 +73,12 @@ static inline instant_ns datagram_tap_now(const struct datagram_tap *t)
 static inline struct net_addr datagram_tap_addr(const struct in6_addr *a)
 {
     return net_addr_from_ipv6(a->s6_addr);
+}
+
+// For who was told that there is none.
+static inline bool datagram_tap_has_room_again(const struct datagram_tap *t)
+{
+    return t->was_full && !t->is_blocked && !list_is_empty(&t->unused);
 }
 
 static inline uint32_t datagram_tap_headers_len(const struct in6_addr *remote)

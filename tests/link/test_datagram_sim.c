@@ -228,11 +228,11 @@ static void link_joins_so_many_groups_and_as_many_again_when_it_has_left(void **
     struct in6_addr group = pair_path(AF_INET).remote;
     group.s6_addr[12] = 239;
     pair_open();
-    for (uint8_t i = 0; i < DATAGRAM_SIM_GROUPS_MAX; i++) {
+    for (uint8_t i = 0; i < DATAGRAM_MEMBERSHIPS_MAX; i++) {
         group.s6_addr[15] = i;
         assert_int_equal(datagram_join(pair.link[1], &group, &pair.ipv4[1], 0), 0);
     }
-    group.s6_addr[15] = DATAGRAM_SIM_GROUPS_MAX;
+    group.s6_addr[15] = DATAGRAM_MEMBERSHIPS_MAX;
     assert_int_equal(datagram_join(pair.link[1], &group, &pair.ipv4[1], 0), -ENOBUFS);
     struct in6_addr first = group;
     first.s6_addr[15] = 0;
