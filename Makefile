@@ -130,5 +130,5 @@ rpm:
 	@tools/rpm
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-dist build-asan build-tsan build-clang build-clang-fuzz build-lto \
+	rm -rf $(BUILD) $(BUILD)-dist build-asan build-tsan build-clang build-fuzzer build-lto \
 		build-mutants build-mechanisms build-deb build-rpm build-image build-overhead
