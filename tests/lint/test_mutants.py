@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""tools/mutants: which changes it draws, and that its verdict on a tiny tree is the right one."""
+"""tools/mutants: which changes it draws, and that its verdict on a tiny tree is the right one.
+
+Environment: WEFT_SOAK=1 (every way a tree can be judged, in place of the first two)."""
 
 import contextlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -14,6 +17,7 @@ sys.dont_write_bytecode = True
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MUTANTS = ROOT / 'tools' / 'mutants'
+SOAK = os.environ.get('WEFT_SOAK', '0') not in ('', '0')
 sys.path.insert(0, str(ROOT / 'tools'))
 
 from lintlib.tree import Source, Tree  # noqa: E402
@@ -554,8 +558,16 @@ def judged_anew(changed):
     return int(re.search(r'(\d+) judged anew', again.stderr).group(1))
 
 
-def results():
-    """(name, what is wrong or '')"""
+def tree_wrong(expressions, verdicts, killers, *words, also=(), meson=MESON):
+    """What is wrong with the verdicts on a tree of these tests, or ''."""
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        write(pathlib.Path(folder), dict(also))
+        found = judge_tree(pathlib.Path(folder), expressions, *(words or [CODE]), meson=meson)
+    return '' if found == (verdicts, killers) else f'found {found}'
+
+
+def quick_results():
+    """(name, what is wrong or '') of what takes no build."""
     for name, text, expected in CASES:
         found = changes_of(text)
         yield name, '' if found == sorted(expected) else f'{found} in place of {sorted(expected)}'
@@ -567,12 +579,15 @@ def results():
     yield 'lines that change leave the others\' mutants alone', drawn_anew()
     yield 'probes stand where control may arrive', probes_wrong()
     yield 'a function has both bodies', choices_wrong()
-    for name, expressions, verdicts, killers, *code in TREES:
-        with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
-            found = judge_tree(pathlib.Path(folder), expressions, *code)
-        yield name, '' if found == (verdicts, killers) else f'found {found}'
-    yield 'a script is met case by case', script_wrong()
+    yield TREES[0][0], tree_wrong(*TREES[0][1:])
     yield 'one file meets programs of a build that is there', one_file_wrong()
+
+
+def long_results():
+    """(name, what is wrong or '') of what builds trees and judges them."""
+    for name, *tree in TREES[1:]:
+        yield name, tree_wrong(*tree)
+    yield 'a script is met case by case', script_wrong()
     yield 'a table that is read from elsewhere is seen', unexecuted_wrong()
     yield 'all mutants of a file meet them, and who never ends is killed', every_wrong()
     yield 'a program that becomes a crowd is ended before its time is over', crowd_wrong()
@@ -584,16 +599,19 @@ def results():
     for name, changed, expected in AGAIN:
         count = judged_anew(changed)
         yield name, '' if count == expected else f'{count} of them are'
-    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
-        found = judge_tree(pathlib.Path(folder), {'base': 'true', 'docs': STRONG}, CODE,
-                           meson=MESON.replace("'mem'", "'docs'"))
     yield 'tests that stand on no room kill last', \
-        '' if found == ({'killed', 'equivalent'}, {'docs/a'}) else f'found {found}'
-    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
-        write(pathlib.Path(folder), {'tests/base/test_b.c': ALONE})
-        found = judge_tree(pathlib.Path(folder), {'base': STRONG, 'mem': 'true'}, meson=MESON_ALONE)
+        tree_wrong({'base': 'true', 'docs': STRONG}, {'killed', 'equivalent'}, {'docs/a'},
+                   meson=MESON.replace("'mem'", "'docs'"))
     yield 'who is asked again does not wait for a test that is to be alone', \
-        '' if found == ({'killed', 'equivalent'}, {'base/a'}) else f'found {found}'
+        tree_wrong({'base': STRONG, 'mem': 'true'}, {'killed', 'equivalent'}, {'base/a'},
+                   also={'tests/base/test_b.c': ALONE}, meson=MESON_ALONE)
+
+
+def results():
+    """(name, what is wrong or ''): `make soak` has the long ones, minutes of builds."""
+    yield from quick_results()
+    if SOAK:
+        yield from long_results()
 
 
 def main():
