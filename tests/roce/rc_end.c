@@ -113,7 +113,8 @@ struct rc_end *rc_end_open(const struct rc_end_options *o)
     }
     e->store = rc_store_create(or_else(o->blocks, 64));
     assert_non_null(e->store);
-    e->packets = calloc(RC_END_PACKETS, sizeof *e->packets);
+    e->packet_capacity = or_else(o->packets, 1024);
+    e->packets = calloc(e->packet_capacity, sizeof *e->packets);
     create(e, o);
     enum qp_state to = o->state == QP_RESET ? QP_RTS : o->state;
     set_attributes(e, o);
@@ -160,10 +161,10 @@ static bool put(void *ctx, const struct datagram_tx *tx)
 {
     static const uint8_t pad[4];
     struct rc_end *e = ctx;
-    if (e->has_no_room || e->count == RC_END_PACKETS) {
+    if (e->has_no_room || e->count == e->packet_capacity) {
         return false;
     }
-    struct rc_end_packet *packet = &e->packets[(e->first + e->count++) % RC_END_PACKETS];
+    struct rc_end_packet *packet = &e->packets[(e->first + e->count++) % e->packet_capacity];
     packet->len = 0;
     packet->path = *tx->path;
     append(packet, tx->head);
@@ -276,7 +277,7 @@ const struct rc_end_packet *rc_end_peek(const struct rc_end *e)
 const struct rc_end_packet *rc_end_left(struct rc_end *e, uint8_t operation, uint32_t psn)
 {
     const struct rc_end_packet *packet = rc_end_peek(e);
-    e->first = (e->first + 1) % RC_END_PACKETS;
+    e->first = (e->first + 1) % e->packet_capacity;
     e->count--;
     assert_string_equal(packet->p.facts->name, roce_opcode_facts(ROCE_RC | operation)->name);
     assert_int_equal(packet->p.bth.psn, psn & PSN_MASK);
@@ -309,7 +310,7 @@ void rc_end_left_none(const struct rc_end *e)
 static void hand_over(struct rc_end *from, struct rc_end *to)
 {
     struct rc_end_packet packet = from->packets[from->first];
-    from->first = (from->first + 1) % RC_END_PACKETS;
+    from->first = (from->first + 1) % from->packet_capacity;
     from->count--;
     rc_end_take_octets(to, span_of(packet.octets, packet.len));
 }

@@ -20,7 +20,6 @@
 
 enum {
     RC_END_MEMORY_LEN = 1 << 17,
-    RC_END_PACKETS = 1024, // that have left and were not taken
     RC_END_PSN = 0xfffff0, // the first in both directions
     RC_END_NUMBER = 5,
     RC_END_PEER = 77, // the peer's number
@@ -39,6 +38,7 @@ struct rc_end_options {
     bool is_relaxed;     // the order in which its memory is written
     bool is_one_host;    // the peer has its address
     uint32_t blocks;     // for what comes beyond a hole; 0: 64
+    unsigned packets;    // that may have left and not been taken; 0: 1024
     enum qp_state state; // to come to; QP_RESET: RTS
 };
 
@@ -62,7 +62,7 @@ struct rc_end {
     instant_ns now;
     uint32_t events[QP_EVENT_COUNT];
     struct rc_end_packet *packets;
-    unsigned first, count;
+    unsigned packet_capacity, first, count;
     bool has_no_room;   // of the sink
     bool has_no_memory; // of regions on demand
     bool is_weft_peer;  // what it takes is greeted

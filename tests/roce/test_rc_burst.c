@@ -233,7 +233,7 @@ static void what_waits_for_company_leaves_when_the_peer_has_the_rest(void **stat
     assert_int_equal(send_large(e, 3), 0);
     rc_end_take_ack(e, RC_END_PSN + TRAIN - 2, AETH_SYNDROME_ACK);
     assert_int_equal(e->count, TRAIN + 3);
-    assert_true(e->packets[(e->first + e->count - 1) % RC_END_PACKETS].p.bth.ack_req);
+    assert_true(e->packets[(e->first + e->count - 1) % e->packet_capacity].p.bth.ack_req);
     rc_end_close(e);
 }
 

@@ -96,7 +96,7 @@ static unsigned take_all(struct rc_end *e)
 
 static bool is_last_asking(const struct rc_end *e)
 {
-    return e->packets[(e->first + e->count - 1) % RC_END_PACKETS].p.bth.ack_req;
+    return e->packets[(e->first + e->count - 1) % e->packet_capacity].p.bth.ack_req;
 }
 
 // The first Send is acknowledged, and the peer has said that it has so many receives.

@@ -5,6 +5,7 @@
 // a ledger keeps from it, packet by packet, until all before has come. Behind every packet both
 // must have the same memory, the same completions and the same answers; and what the end has kept,
 // and tells its peer of, is what stands in the ledger.
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -84,7 +85,8 @@ static void side_open(struct side *s, const struct play *play)
     s->steps = play->steps;
     s->told_len = 0;
     s->told[0] = '\0';
-    s->end = rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .is_relaxed = play->is_relaxed});
+    s->end = rc_end_open(&(struct rc_end_options){
+        .pmtu = PMTU, .is_relaxed = play->is_relaxed, .packets = 2 * COUNT});
     rc_end_meet(s->end);
     for (unsigned i = 0; i < 3; i++) {
         rc_end_post_receive(s->end, i, RECEIVE_AT + i * 512, 512);
@@ -125,7 +127,7 @@ static uint64_t tell_answers(struct side *s)
             tell(s, p->facts->name, p->bth.psn, p->payload.len > 0 ? octets[8] : 0,
                  p->payload.len > 0 ? octets[39] : p->atomicacketh.original);
         }
-        s->end->first = (s->end->first + 1) % RC_END_PACKETS;
+        s->end->first = (s->end->first + 1) % s->end->packet_capacity;
     }
     return here;
 }
@@ -255,5 +257,8 @@ int main(void)
         cmocka_unit_test(so_does_every_order_where_writes_are_placed_beyond_holes),
         cmocka_unit_test(so_does_every_order_of_writes_over_each_other),
     };
+    // Thousands of ends come and go: each is made of the memory of the one before.
+    mallopt(M_TRIM_THRESHOLD, 16 << 20);
+    mallopt(M_MMAP_THRESHOLD, 16 << 20);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static void what_is_lost_again_leaves_again(void **state)
     rc_end_take_sack(e, RC_END_PSN + 1, 0xff);
     while (e->count > 0) {
         assert_true(e->packets[e->first].p.bth.psn != ((RC_END_PSN + 1) & 0xffffff));
-        e->first = (e->first + 1) % RC_END_PACKETS;
+        e->first = (e->first + 1) % e->packet_capacity;
         e->count--;
     }
     rc_end_wait(e, e->now + 100 * NS_PER_US);
