@@ -302,7 +302,7 @@ static void act_harm(struct rta_process *p)
 // not written itself, and is not given back to the system, is another's.
 static void act_buffers(struct rta_process *p)
 {
-    enum { PAGE = 4096, LOOK = 64, SWEEPS = 60, MINE = 0xee };
+    enum { PAGE = 4096, LOOK = 16, SWEEPS = 60, MINE = 0xee };
     struct segment pool;
     uint64_t seen = 0;
     if (segment_open(UNIT_FD_POOL, &pool) != 0) {
