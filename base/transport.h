@@ -110,8 +110,8 @@ struct transport_ops {
     void (*destroy)(struct transport *t);
 
     enum qp_state (*state)(const struct transport *t);
-    // 0; -EINVAL: the state table forbids it, and nothing has changed. To QP_RESET: the receive
-    // CQ's poller is kept out.
+    // 0; -EINVAL: the state table forbids it; -ENOMEM; then nothing has changed. To QP_RESET: the
+    // receive CQ's poller is kept out.
     int (*modify)(struct transport *t, const struct qp_change *change, instant_ns now);
     struct qp_attributes (*query)(const struct transport *t);
     // What it has been told since RESET, by whomever: `mask` says what. NULL: it does not keep it,

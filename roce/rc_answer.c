@@ -1,6 +1,7 @@
 // Reads and atomics of the peer's: remembered until their place is needed, answered in the order of
 // their PSNs, and again when the peer asks again: a Read from memory, an atomic with what it was
 // answered before. What is remembered is as much as the peer may have out.
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sge.h"
@@ -11,6 +12,18 @@
 #include "wire/aeth.h"
 
 /* ---- taking them ----------------------------------------------------------------------------- */
+
+bool rc_answer_resize(struct rc_responder *r, uint32_t limit)
+{
+    CHECK(r->count == 0);
+    struct rc_answer *answers = malloc((limit > 0 ? limit : 1) * sizeof *answers);
+    if (answers == NULL) {
+        return false;
+    }
+    free(r->answers);
+    r->answers = answers;
+    return true;
+}
 
 static bool is_pending(const struct rc_answer *a)
 {

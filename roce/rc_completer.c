@@ -209,7 +209,7 @@ static void take_packet(struct rc *rc, const struct rc_out *o, uint64_t len)
 {
     struct rc_requester *q = &rc->req;
     o->context->arrived_len += (uint32_t)len;
-    q->repeat.placed_count -= rc_early_is_placed(q, q->acked_mark) ? 1 : 0;
+    rc_early_pass(q, q->acked_mark);
     q->acked_mark++;
     if (q->acked_mark == o->end) {
         drop_oldest(q);

@@ -6,9 +6,29 @@
 #include "wq/read_task.h"
 #include "wq/scatter.h"
 
+static uint64_t *word_of(struct rc_requester *q, uint64_t mark)
+{
+    return &q->repeat.placed[mark / 64 % (RC_HELD_MAX / 64)];
+}
+
+static uint64_t bit_of(uint64_t mark)
+{
+    return UINT64_C(1) << mark % 64;
+}
+
+// Nothing is placed so far ahead that two marks had the same bit.
 bool rc_early_is_placed(const struct rc_requester *q, uint64_t mark)
 {
-    return q->repeat.placed[mark & (RC_HELD_MAX - 1)] == mark;
+    return mark < q->repeat.placed_end &&
+           (q->repeat.placed[mark / 64 % (RC_HELD_MAX / 64)] & bit_of(mark)) != 0;
+}
+
+void rc_early_pass(struct rc_requester *q, uint64_t mark)
+{
+    if (rc_early_is_placed(q, mark)) {
+        *word_of(q, mark) &= ~bit_of(mark);
+        q->repeat.placed_count--;
+    }
 }
 
 static const struct rc_out *find(const struct rc_requester *q, uint64_t mark)
@@ -59,7 +79,7 @@ bool rc_early_place(struct rc *rc, const struct roce_packet *p, uint64_t mark)
         wq_answer_place(&rc->wq, o->context, offset, p->payload) != SCATTER_OK) {
         return false; // it fails in its turn
     }
-    q->repeat.placed[mark & (RC_HELD_MAX - 1)] = mark;
+    *word_of(q, mark) |= bit_of(mark);
     q->repeat.placed_end = q->repeat.placed_end < mark + 1 ? mark + 1 : q->repeat.placed_end;
     q->repeat.placed_count++;
     rc->counters.early_answers++;

@@ -2,6 +2,7 @@
 // when it has come, as if they came then. So nothing of what they ask for is looked at before its
 // time, and memory is written in the order of PSNs, but where the program has said that it may be
 // written in any (rc_ahead.c). What is kept stays: the peer is told, and does not send it again.
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/span.h"
@@ -40,19 +41,28 @@ static bool keep(struct rc *rc, struct rc_held_packet *slot, const struct roce_p
     return true;
 }
 
+// With the first packet that is kept. False: there is no memory.
+static bool held_create(struct rc_held *h)
+{
+    if (h->packets == NULL) {
+        h->packets = calloc(RC_HELD_MAX, sizeof *h->packets);
+    }
+    return h->packets != NULL;
+}
+
 bool rc_held_put(struct rc *rc, const struct roce_packet *p, uint64_t mark)
 {
     struct rc_held *h = &rc->resp.held;
-    struct rc_held_packet *slot = rc_held_place(h, mark);
-    if (slot->mark == mark) {
+    if (rc_held_slot(h, mark) != NULL) {
         rc->counters.held_again++;
         return true;
     }
-    if (!may_be_held(rc, p, mark) || !keep(rc, slot, p, mark)) {
+    if (!may_be_held(rc, p, mark) || !held_create(h) ||
+        !keep(rc, rc_held_place(h, mark), p, mark)) {
         rc->counters.held_none++;
         return false;
     }
-    slot->mark = mark;
+    rc_held_place(h, mark)->mark = mark;
     h->count++;
     h->end = h->end < mark + 1 ? mark + 1 : h->end;
     return true;

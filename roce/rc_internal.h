@@ -115,8 +115,9 @@ struct rc_sent {
 
 // Selective repeat, towards weft ends.
 struct rc_repeat {
-    struct rc_sent *sent; // RC_HELD_MAX, by mark
-    uint64_t *placed;     // RC_HELD_MAX, by mark: those of answers that came early
+    struct rc_sent *sent; // by mark; as many as have been out at a time, RC_HELD_MAX at most
+    uint32_t capacity;    // of `sent`, a power of two; 0: nothing has left yet
+    uint64_t placed[RC_HELD_MAX / 64]; // a bit for each mark: the answer came early
     uint32_t placed_count;
     uint64_t placed_end; // all of them are before
     uint32_t order;      // of what left last
@@ -208,14 +209,14 @@ struct rc_held_packet {
 };
 
 struct rc_held {
-    struct rc_held_packet *packets; // RC_HELD_MAX, by mark
+    struct rc_held_packet *packets; // RC_HELD_MAX, by mark; NULL: there never was one
     uint32_t count;
     uint32_t ahead_count; // of them, those that are in place already
     struct mspan ahead;   // ... all of which lie in here; meaningless if there are none
     uint64_t end;         // all are before
 };
 
-// Where a packet with this mark is kept, if it is.
+// Where a packet with this mark is kept, if it is; there has been one.
 static inline struct rc_held_packet *rc_held_place(const struct rc_held *h, uint64_t mark)
 {
     return &h->packets[mark & (RC_HELD_MAX - 1)];
@@ -224,8 +225,7 @@ static inline struct rc_held_packet *rc_held_place(const struct rc_held *h, uint
 // NULL: it is not kept.
 static inline struct rc_held_packet *rc_held_slot(const struct rc_held *h, uint64_t mark)
 {
-    struct rc_held_packet *slot = rc_held_place(h, mark);
-    return h->count > 0 && slot->mark == mark ? slot : NULL;
+    return h->count > 0 && rc_held_place(h, mark)->mark == mark ? rc_held_place(h, mark) : NULL;
 }
 
 struct rc_responder {
@@ -342,6 +342,7 @@ void rc_complete_tail(struct rc *rc);    // the time of rc_tail is over
 
 /* ---- requester.c ----------------------------------------------------------------------------- */
 
+bool rc_requester_resize(struct rc_requester *q);     // room for more at a time; false: no memory
 void rc_requester_begin(struct rc *rc, uint32_t psn); // a new connection
 void rc_requester_end(struct rc *rc);                 // nothing is out any more
 bool rc_requester_has_output(const struct rc *rc);
@@ -376,7 +377,8 @@ bool rc_is_read_packet(const struct rc *rc, const struct rc_out *o, const struct
                        uint64_t mark);
 // Places an answer that is not due yet. False: it is none, and has to come again.
 bool rc_early_place(struct rc *rc, const struct roce_packet *p, uint64_t mark);
-bool rc_early_is_placed(const struct rc_requester *q, uint64_t mark);
+bool rc_early_is_placed(const struct rc_requester *q, uint64_t mark); // not acknowledged yet
+void rc_early_pass(struct rc_requester *q, uint64_t mark); // its turn has come, placed or not
 // Where what is missing from this mark on ends, of an answer that ends at `end`.
 uint64_t rc_early_next(const struct rc_requester *q, uint64_t mark, uint64_t end);
 
@@ -416,6 +418,8 @@ void rc_take_request(struct rc *rc, const struct roce_packet *p);
 
 /* ---- answer.c -------------------------------------------------------------------------------- */
 
+// Places for so many, before the first has come. False: no memory.
+bool rc_answer_resize(struct rc_responder *r, uint32_t limit);
 // Is there place to remember one more? False: the peer has more out than it may.
 bool rc_answer_has_room(const struct rc *rc);
 // Takes it; the answer is to leave.

@@ -55,6 +55,17 @@ static bool is_change_possible(const struct rc *rc, const struct qp_change *c)
            (!has_state || roce_state_may_modify(ROCE_SERVICE_RC, rc->state, c->state));
 }
 
+// Of Reads and atomics as many are remembered as the peer may have out.
+static bool has_room_for(struct rc *rc, const struct qp_change *c)
+{
+    const bool begins =
+        is_changed(c, QP_CHANGE_STATE) && rc->state == QP_INIT && c->state == QP_RTR;
+    const uint32_t limit = is_changed(c, QP_CHANGE_MAX_DEST_RD_ATOMIC)
+                               ? c->max_dest_rd_atomic
+                               : rc->attributes.max_dest_rd_atomic;
+    return !begins || rc_answer_resize(&rc->resp, limit);
+}
+
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 static void take_path(struct rc *rc, const struct qp_change *c)
@@ -166,6 +177,9 @@ int rc_modify(struct transport *t, const struct qp_change *change, instant_ns no
     rc_at(rc, now);
     if (!is_change_possible(rc, change)) {
         return -EINVAL;
+    }
+    if (!has_room_for(rc, change)) {
+        return -ENOMEM;
     }
     take_attributes(rc, change);
     if (is_changed(change, QP_CHANGE_STATE)) {

@@ -2,21 +2,19 @@
 // alone. In the manner of RFC 6675: a packet is lost when three that left later have arrived, or
 // the last that left at all; by the order in which they left, the last time, so that what left
 // again and was lost again is found too.
+#include <stdlib.h>
 #include <string.h>
 
 #include "roce/rc_internal.h"
 #include "wire/sack.h"
 
-static struct rc_sent *slot_at(const struct rc_repeat *r, uint64_t mark)
-{
-    return &r->sent[mark & (RC_HELD_MAX - 1)];
-}
+enum { SENT_MIN = 16 }; // packets out that are remembered at first
 
 // NULL: nothing is known of it.
 static struct rc_sent *find(const struct rc_repeat *r, uint64_t mark)
 {
-    struct rc_sent *s = slot_at(r, mark);
-    return s->mark == mark ? s : NULL;
+    struct rc_sent *s = r->capacity > 0 ? &r->sent[mark & (r->capacity - 1)] : NULL;
+    return s != NULL && s->mark == mark ? s : NULL;
 }
 
 static void set_lost(struct rc_repeat *r, struct rc_sent *s, bool is_lost)
@@ -44,18 +42,57 @@ static void forget(struct rc_repeat *r, struct rc_sent *s)
 
 void rc_repeat_clear(struct rc_repeat *r)
 {
-    memset(r->sent, 0, RC_HELD_MAX * sizeof *r->sent);
+    if (r->capacity > 0) {
+        memset(r->sent, 0, r->capacity * sizeof *r->sent);
+    }
     r->here_count = r->lost_count = 0;
     r->lost_span = 0;
     r->here_end = r->placed_end = 0;
     r->placed_count = 0;
-    memset(r->placed, 0, RC_HELD_MAX * sizeof *r->placed);
+    memset(r->placed, 0, sizeof r->placed);
+}
+
+// For so many at a time. Without memory it stays as it is.
+static __attribute__((noinline)) void sent_resize(struct rc_repeat *r, uint64_t count)
+{
+    uint32_t capacity = r->capacity > 0 ? r->capacity : SENT_MIN;
+    while (capacity < count && capacity < RC_HELD_MAX) {
+        capacity *= 2;
+    }
+    struct rc_sent *sent = calloc(capacity, sizeof *sent);
+    if (sent == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < r->capacity; i++) {
+        if (r->sent[i].mark != 0) {
+            sent[r->sent[i].mark & (capacity - 1)] = r->sent[i];
+        }
+    }
+    free(r->sent);
+    r->sent = sent;
+    r->capacity = capacity;
+}
+
+// Where this packet is remembered, together with all that are out before it. Where there is no
+// memory for so many, of two packets with the same place the later one is; of what is forgotten
+// nothing leaves again alone. NULL: there is none at all.
+static struct rc_sent *slot_for(struct rc_requester *q, uint64_t mark)
+{
+    struct rc_repeat *r = &q->repeat;
+    const uint64_t count = mark - q->acked_mark + 1;
+    if (count > r->capacity && r->capacity < RC_HELD_MAX) {
+        sent_resize(r, count);
+    }
+    return r->capacity > 0 ? &r->sent[mark & (r->capacity - 1)] : NULL;
 }
 
 void rc_repeat_has_left(struct rc *rc, uint64_t mark, uint64_t end)
 {
     struct rc_repeat *r = &rc->req.repeat;
-    struct rc_sent *s = slot_at(r, mark);
+    struct rc_sent *s = slot_for(&rc->req, mark);
+    if (s == NULL) {
+        return;
+    }
     bool is_again = s->mark == mark;
     forget(r, s);
     *s = (struct rc_sent){
@@ -137,11 +174,11 @@ void rc_repeat_on_sack(struct rc *rc, uint64_t missing_mark, const struct sack *
 static bool ask_again(struct rc *rc, uint64_t mark, uint64_t end)
 {
     struct rc_repeat *r = &rc->req.repeat;
-    struct rc_sent *s = slot_at(r, mark);
+    struct rc_sent *s = slot_for(&rc->req, mark);
     duration_ns rtt_ns = rc->req.congestion.srtt_ns; // 0: not known
-    bool is_asked =
-        s->mark == mark && s->is_again && (rtt_ns == 0 || rc->wq.now - s->sent_at < rtt_ns);
-    if (is_asked || (s->mark == mark && s->is_lost)) {
+    bool is_known = s != NULL && s->mark == mark;
+    bool is_asked = is_known && s->is_again && (rtt_ns == 0 || rc->wq.now - s->sent_at < rtt_ns);
+    if (s == NULL || is_asked || (is_known && s->is_lost)) {
         return false;
     }
     forget(r, s);

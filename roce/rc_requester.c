@@ -1,4 +1,5 @@
 // What is out, in the order of its PSNs, and when it leaves, and leaves again.
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/port_transport.h"
@@ -8,6 +9,25 @@
 #include "wq/read_task.h"
 #include "wq/status.h"
 #include "wq/wqe.h"
+
+enum { OUTS_MIN = 16 }; // of which a ring has room at first
+
+bool rc_requester_resize(struct rc_requester *q)
+{
+    const uint32_t capacity = q->capacity > 0 ? 2 * q->capacity : OUTS_MIN;
+    struct rc_out *outs = malloc(capacity * sizeof *outs);
+    if (outs == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < q->count; i++) {
+        outs[i] = *rc_out_at(q, i);
+    }
+    free(q->outs);
+    q->outs = outs;
+    q->capacity = capacity;
+    q->head = 0;
+    return true;
+}
 
 void rc_requester_begin(struct rc *rc, uint32_t psn)
 {
@@ -30,7 +50,7 @@ void rc_requester_begin(struct rc *rc, uint32_t psn)
         .retry_at = INSTANT_NEVER,
         .probe = {.end = RC_MARK_NONE},
         .tail = {.at = INSTANT_NEVER, .mark = RC_MARK_NONE},
-        .repeat = {.sent = q->repeat.sent, .placed = q->repeat.placed},
+        .repeat = {.sent = q->repeat.sent, .capacity = q->repeat.capacity},
         .allotment_len = q->allotment_len,
     };
     rc_repeat_clear(&q->repeat);
@@ -314,6 +334,9 @@ static bool begin_next(struct rc *rc)
 {
     struct rc_requester *q = &rc->req;
     struct transport_work work;
+    if (q->count == q->capacity && !rc_requester_resize(q)) {
+        return false; // what is out makes room when it is acknowledged
+    }
     rc_requester_follow_read_len(rc);
     switch (wq_next(&rc->wq, &work)) {
     case TRANSPORT_MESSAGE:

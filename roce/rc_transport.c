@@ -15,41 +15,14 @@
 #include "wq/ring.h"
 #include "wq/wqe.h"
 
-static uint32_t power_of_two(uint32_t at_least)
-{
-    uint32_t power = 1;
-    while (power < at_least) {
-        power *= 2;
-    }
-    return power;
-}
-
 static void parts_fini(struct rc *rc)
 {
     free(rc->req.outs);
     free(rc->req.repeat.sent);
-    free(rc->req.repeat.placed);
     free(rc->resp.answers);
     free(rc->resp.held.packets);
     wq_fini(&rc->wq);
     free(rc);
-}
-
-// As much as can be out: what stands in the send queue, and requests of Reads.
-static int rings_init(struct rc *rc)
-{
-    struct rc_requester *q = &rc->req;
-    struct rc_responder *r = &rc->resp;
-    q->capacity = power_of_two(rc->config.wq.caps.max_send_wr + rc->config.wq.ord_max);
-    q->outs = calloc(q->capacity, sizeof *q->outs);
-    r->capacity = rc->config.remembered_max > 0 ? rc->config.remembered_max : 1;
-    r->answers = calloc(r->capacity, sizeof *r->answers);
-    q->repeat.sent = calloc(RC_HELD_MAX, sizeof *q->repeat.sent);
-    q->repeat.placed = calloc(RC_HELD_MAX, sizeof *q->repeat.placed);
-    r->held.packets = calloc(RC_HELD_MAX, sizeof *r->held.packets);
-    bool has_all =
-        q->outs != NULL && q->repeat.sent != NULL && r->answers != NULL && r->held.packets != NULL;
-    return has_all ? 0 : -ENOMEM;
 }
 
 int rc_create(const struct rc_config *config, struct rc **ret)
@@ -68,7 +41,8 @@ int rc_create(const struct rc_config *config, struct rc **ret)
     rc->req.allotment_len = config->allotment_len;
     rc_share_init(rc);
     int result = wq_init(&rc->wq, &rc->config.wq, &rc->counters.wq);
-    result = result < 0 ? result : rings_init(rc);
+    // What grows with what is out or is lost is made when that is.
+    result = result < 0 || rc_requester_resize(&rc->req) ? result : -ENOMEM;
     if (result < 0) {
         parts_fini(rc);
         return result;
@@ -238,15 +212,19 @@ static bool check_requester(const struct rc *rc)
 static bool check_repeat(const struct rc *rc)
 {
     const struct rc_repeat *r = &rc->req.repeat;
-    uint32_t here_count = 0, lost_count = 0;
+    uint32_t here_count = 0, lost_count = 0, placed_count = 0;
     uint64_t lost_span = 0;
-    for (unsigned i = 0; i < RC_HELD_MAX; i++) {
+    for (unsigned i = 0; i < r->capacity; i++) {
         const struct rc_sent *s = &r->sent[i];
         here_count += s->is_here;
         lost_count += s->is_lost;
         lost_span += s->is_lost ? s->span : 0;
     }
-    return here_count == r->here_count && lost_count == r->lost_count && lost_span == r->lost_span;
+    for (unsigned i = 0; i < RC_HELD_MAX / 64; i++) {
+        placed_count += (uint32_t)__builtin_popcountll(r->placed[i]);
+    }
+    return here_count == r->here_count && lost_count == r->lost_count &&
+           lost_span == r->lost_span && placed_count == r->placed_count;
 }
 
 // What is kept is beyond what is due, and what of it is in place already lies where it is said to.
@@ -254,7 +232,7 @@ static bool check_held(const struct rc *rc)
 {
     const struct rc_held *h = &rc->resp.held;
     uint32_t count = 0, ahead_count = 0;
-    for (unsigned i = 0; i < RC_HELD_MAX; i++) {
+    for (unsigned i = 0; i < RC_HELD_MAX && h->packets != NULL; i++) {
         const struct rc_held_packet *slot = &h->packets[i];
         const struct span octets = slot->packet.payload;
         const bool is_kept = slot->mark != 0, is_ahead = slot->write_mark != 0;
