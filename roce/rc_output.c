@@ -17,6 +17,9 @@ static size_t arrivals(const struct rc *rc, uint8_t *buf)
 static void put_word(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_word *word = &rc->resp.word;
+    if (!word->is_due) {
+        return;
+    }
     bool is_nak = word->syndrome != AETH_SYNDROME_ACK;
     bool is_hole = word->syndrome == aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE);
     uint8_t octets[SACK_LEN_MAX];
@@ -25,9 +28,9 @@ static void put_word(struct rc *rc, const struct datagram_sink *sink)
         .aeth = {.syndrome = is_nak ? word->syndrome : rc_credits_told(rc), .msn = rc->resp.msn},
     };
     bool is_held = is_hole && word->mark == rc->resp.expected_mark && rc->resp.held.count > 0;
-    size_t len = word->is_due && is_held ? arrivals(rc, octets) : 0;
+    size_t len = is_held ? arrivals(rc, octets) : 0;
     struct span piece = span_of(octets, len);
-    if (word->is_due && rc_packet_put(rc, sink, &p, &piece, len > 0 ? 1 : 0, len)) {
+    if (rc_packet_put(rc, sink, &p, &piece, len > 0 ? 1 : 0, len)) {
         word->is_due = false;
         rc->counters.naks_out += is_nak;
         rc->counters.acks_out += !is_nak;
@@ -37,8 +40,11 @@ static void put_word(struct rc *rc, const struct datagram_sink *sink)
 
 static void put_notification(struct rc *rc, const struct datagram_sink *sink)
 {
+    if (!rc->resp.is_cnp_due) {
+        return;
+    }
     struct roce_packet p = {.bth = {.opcode = ROCE_CNP, .becn = true}};
-    if (rc->resp.is_cnp_due && rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
+    if (rc_packet_put(rc, sink, &p, NULL, 0, 0)) {
         rc->resp.is_cnp_due = false;
         rc->counters.cnps_out++;
     }

@@ -453,15 +453,19 @@ instant_ns rc_requester_paced_until(const struct rc *rc)
     return waits ? until : INSTANT_NEVER;
 }
 
-// Who could send but for the others waits for its turn.
-static void follow_share(struct rc *rc)
+// What is left is held back by window or pace, or by the others: who could send but for them waits
+// for its turn.
+static void follow_held_back(struct rc *rc)
 {
-    uint64_t count = next_count(&rc->req);
-    if (wants_to_send(rc) && !rc_share_may(rc, count)) {
+    struct rc_requester *q = &rc->req;
+    const uint64_t count = next_count(q);
+    const bool wants = wants_to_send(rc), may = wants && rc_share_may(rc, count);
+    if (wants && !may) {
         rc_share_wait(rc, count);
     } else {
         rc_share_leave(rc);
     }
+    q->is_held_back = !may && has_more(rc) && is_permitted(rc) && has_credit(q);
 }
 
 // False: nothing more.
@@ -532,7 +536,6 @@ void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
     while (may_send(rc) && (q->send_mark < waits || q->send_mark < q->next_mark) &&
            send_one(rc, sink)) {
     }
-    follow_share(rc);
-    q->is_held_back = has_more(rc) && is_permitted(rc) && has_credit(q) && !may_send(rc);
+    follow_held_back(rc);
     wq_complete_sends(&rc->wq);
 }

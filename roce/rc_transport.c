@@ -127,14 +127,15 @@ static int may_post(const struct transport *t, unsigned opcode)
     return opcode < WQE_OPCODE_COUNT ? 0 : -EOPNOTSUPP;
 }
 
+// What is posted moves nothing by itself, but where it is flushed.
 static void on_send_posted(struct transport *t, instant_ns now)
 {
     struct rc *rc = rc_of(t);
     rc_at(rc, now);
     if (roce_state_facts(rc->state)->flushes_sends) {
         wq_flush_sends(&rc->wq);
+        rc_settle(rc);
     }
-    rc_settle(rc);
 }
 
 static void on_receive_posted(struct transport *t, instant_ns now)
@@ -143,8 +144,8 @@ static void on_receive_posted(struct transport *t, instant_ns now)
     rc_at(rc, now);
     if (roce_state_facts(rc->state)->flushes_receives) {
         wq_flush_receives(&rc->wq);
+        rc_settle(rc);
     }
-    rc_settle(rc);
 }
 
 static bool wants_receive(const struct transport *t)
