@@ -28,7 +28,6 @@ enum {
 socklen_t datagram_sockaddr(const struct in6_addr *addr, uint32_t scope_id, uint16_t port,
                             struct sockaddr_storage *ret)
 {
-    memset(ret, 0, sizeof *ret);
     if (IN6_IS_ADDR_V4MAPPED(addr)) {
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
         memcpy(&in.sin_addr, addr->s6_addr + IPV4_OFF_IN_MAPPED, sizeof in.sin_addr);

@@ -19,6 +19,7 @@
 #include "link/fault_model.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
+#include "wire/icrc_known.h"
 
 enum {
     DATAGRAM_TRAINS_MAX = 256,       // staged
@@ -246,6 +247,7 @@ struct datagram_udp {
     struct lingering lingering; // before a sleep
     uint64_t rcvbuf_len;        // the least of its sockets
     struct icrc_ids ids;
+    struct icrc_known known_out, known_in; // apart: each way has its ports
     struct datagram_stage stage;
     struct datagram_input in;
     struct datagram_inlet share_inlet, wake_inlet;

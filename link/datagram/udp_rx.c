@@ -19,6 +19,7 @@
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
+#include "wire/icrc_known.h"
 #include "wire/udp_header.h"
 
 enum {
@@ -141,7 +142,7 @@ static bool read_some(struct datagram_udp *d, struct datagram_inlet *inlet)
 
 // In front of the BTH of a packet of `len` octets, ICRC included; most of what comes together is
 // equally long.
-static uint32_t icrc_state_of(const struct datagram_udp *d, struct datagram_arrival *a, size_t len)
+static uint32_t icrc_state_of(struct datagram_udp *d, struct datagram_arrival *a, size_t len)
 {
     if (a->icrc_len != len) {
         const struct icrc_outer outer = {.src = &a->rx.remote,
@@ -150,7 +151,7 @@ static uint32_t icrc_state_of(const struct datagram_udp *d, struct datagram_arri
                                          .src_port = a->rx.source_port,
                                          .dst_port = d->config.port,
                                          .udp_len = (uint16_t)(UDP_HEADER_LEN + len)};
-        a->icrc_state = icrc_begin(&outer);
+        a->icrc_state = icrc_known_begin(&d->known_in, &outer);
         a->icrc_len = len;
     }
     return a->icrc_state;

@@ -18,6 +18,7 @@
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
+#include "wire/icrc_known.h"
 #include "wire/udp_header.h"
 
 enum {
@@ -33,8 +34,7 @@ enum {
 /* ---- the ICRC -------------------------------------------------------------------------------- */
 
 // In front of the BTH of a packet of `len` octets, of identification 0.
-static uint32_t icrc_state_of(const struct datagram_udp *d, const struct datagram_train *t,
-                              size_t len)
+static uint32_t icrc_state_of(struct datagram_udp *d, const struct datagram_train *t, size_t len)
 {
     const struct icrc_outer outer = {.src = &t->place->local,
                                      .dst = &t->path.remote,
@@ -42,12 +42,12 @@ static uint32_t icrc_state_of(const struct datagram_udp *d, const struct datagra
                                      .src_port = t->place->tx_port,
                                      .dst_port = d->config.port,
                                      .udp_len = (uint16_t)(UDP_HEADER_LEN + len)};
-    return icrc_begin(&outer);
+    return icrc_known_begin(&d->known_out, &outer);
 }
 
 // Of a packet that stands in the stage; `len` with the ICRC. The kernel numbers the IPv4 packets of
 // a message 0, 1, 2 …
-static void seal(const struct datagram_udp *d, const struct datagram_train *t, uint16_t id,
+static void seal(struct datagram_udp *d, const struct datagram_train *t, uint16_t id,
                  uint8_t *packet, size_t len)
 {
     uint32_t state = len == t->segment_len ? t->icrc_state : icrc_state_of(d, t, len);
@@ -65,7 +65,7 @@ static uint8_t *append(uint8_t *at, const void *octets, size_t len)
 
 // Copies the packet to the stage, where the nearest cache has it, and its ICRC is that of the copy:
 // one piece is quicker than several.
-static void packet_write(const struct datagram_udp *d, const struct datagram_train *t,
+static void packet_write(struct datagram_udp *d, const struct datagram_train *t,
                          const struct datagram_tx *tx, size_t len, uint8_t *to)
 {
     static const uint8_t zeros[4];

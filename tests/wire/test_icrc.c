@@ -12,6 +12,7 @@
 #include "wire/bth.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
+#include "wire/icrc_known.h"
 #include "wire/ip.h"
 #include "wire/roce.h"
 #include "wire/udp_header.h"
@@ -283,11 +284,36 @@ static void lengths_that_no_packet_has_are_not_looked_for(void **state)
     assert_false(icrc_ids_find(&ids, ICRC_ID_UDP_LEN_MAX + 4, 0, &found));
 }
 
+// Headers that differ in one thing alone, in turn with those that they differ from.
+static void where_known_headers_begin_is_where_theirs_does(void **state)
+{
+    (void)state;
+    static struct icrc_known known;
+    const struct in6_addr a = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1}};
+    const struct in6_addr b = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 2}};
+    const struct icrc_outer first = {&a, &b, 0, ICRC_DF, 0xc000, 4791, 88};
+    struct icrc_outer others[] = {first, first, first, first, first, first, first, first};
+    others[0].src = &b;
+    others[1].dst = &a;
+    others[2].id = 1;
+    others[3].fragment = 0;
+    others[4].src_port += ICRC_KNOWN_COUNT; // the same place
+    others[5].dst_port = 4792;
+    others[6].udp_len += 4 * ICRC_KNOWN_COUNT;
+    others[7].udp_len = 28;
+    for (unsigned i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(icrc_known_begin(&known, &first), icrc_begin(&first));
+        assert_int_equal(icrc_known_begin(&known, &others[i]), icrc_begin(&others[i]));
+        assert_int_equal(icrc_known_begin(&known, &others[i]), icrc_begin(&others[i]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(captured_packets_have_the_icrc_that_they_carry),
         cmocka_unit_test(beginning_from_addresses_is_that_of_the_packet),
+        cmocka_unit_test(where_known_headers_begin_is_where_theirs_does),
         cmocka_unit_test(packet_is_left_as_it_was),
         cmocka_unit_test(pieces_give_the_value_of_the_whole),
         cmocka_unit_test(every_bit_counts_but_those_that_routers_change),
