@@ -64,6 +64,7 @@ void net_flows_remove(struct net_flows *t, struct net_flow_entry *entry)
 {
     list_remove(&entry->link);
     t->count--;
+    t->last = t->last == entry ? NULL : t->last;
 }
 
 void net_flows_each(const struct net_flows *t, void (*each)(void *ctx, struct net_flow_entry *e),
@@ -77,12 +78,21 @@ void net_flows_each(const struct net_flows *t, void (*each)(void *ctx, struct ne
     }
 }
 
-struct net_flow_entry *net_flows_find(const struct net_flows *t, const struct net_flow *flow)
+static bool is_of(const struct net_flow_entry *entry, const struct net_flow *flow)
 {
+    return memcmp(&entry->flow, flow, sizeof *flow) == 0;
+}
+
+struct net_flow_entry *net_flows_find(struct net_flows *t, const struct net_flow *flow)
+{
+    if (t->last != NULL && is_of(t->last, flow)) {
+        return t->last;
+    }
     const struct list_link *bucket = bucket_of(t, flow);
     for (struct list_link *l = bucket->next; l != bucket; l = l->next) {
         struct net_flow_entry *entry = LIST_ENTRY(l, struct net_flow_entry, link);
-        if (memcmp(&entry->flow, flow, sizeof *flow) == 0) {
+        if (is_of(entry, flow)) {
+            t->last = entry;
             return entry;
         }
     }

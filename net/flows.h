@@ -13,6 +13,7 @@ struct net_flows {
     struct list_link *buckets;
     uint32_t bucket_count; // a power of two
     uint32_t count;
+    struct net_flow_entry *last; // the one found last, mostly the next one too; NULL: none
 };
 
 // What is in the table starts with its link and has its flow behind that.
@@ -32,4 +33,4 @@ void net_flows_add(struct net_flows *t, struct net_flow_entry *entry);
 void net_flows_remove(struct net_flows *t, struct net_flow_entry *entry);
 void net_flows_each(const struct net_flows *t, void (*each)(void *ctx, struct net_flow_entry *e),
                     void *ctx);
-struct net_flow_entry *net_flows_find(const struct net_flows *t, const struct net_flow *flow);
+struct net_flow_entry *net_flows_find(struct net_flows *t, const struct net_flow *flow);

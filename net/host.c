@@ -55,7 +55,7 @@ void net_host_destroy(struct net_host *host)
 
 /* ---- listeners ------------------------------------------------------------------------------- */
 
-static struct net_listener *listener_at(const struct net_host *host, const struct net_addr *local,
+static struct net_listener *listener_at(struct net_host *host, const struct net_addr *local,
                                         uint16_t port)
 {
     struct net_flow place = {.local = *local, .local_port = port};
@@ -64,7 +64,7 @@ static struct net_listener *listener_at(const struct net_host *host, const struc
 }
 
 // The one at this very address before a wildcard, that of the same family before the other.
-static struct net_listener *listener_find(const struct net_host *host, const struct net_flow *flow)
+static struct net_listener *listener_find(struct net_host *host, const struct net_flow *flow)
 {
     static const uint8_t any[IPV4_ADDR_LEN];
     struct net_addr any_ipv4 = net_addr_from_ipv4(any), any_ipv6 = {{0}};
@@ -111,7 +111,7 @@ void net_listener_destroy(struct net_host *host, struct net_listener *listener)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-struct net_connection *net_find(const struct net_host *host, const struct net_flow *flow)
+struct net_connection *net_find(struct net_host *host, const struct net_flow *flow)
 {
     struct net_flow_entry *entry = net_flows_find(&host->flows, flow);
     return entry == NULL ? NULL : LIST_ENTRY(&entry->link, struct net_connection, entry.link);

@@ -123,7 +123,7 @@ void net_unblock(struct net_host *host, struct net_connection *c);
 // All of them.
 void net_unblock_all(struct net_host *host);
 
-struct net_connection *net_find(const struct net_host *host, const struct net_flow *flow);
+struct net_connection *net_find(struct net_host *host, const struct net_flow *flow);
 
 /* ---- what arrives ---------------------------------------------------------------------------- */
 

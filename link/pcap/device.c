@@ -41,7 +41,7 @@ static struct pcap_device *pcap_of(const struct device *d)
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-static struct pcap_end *end_find(const struct pcap_device *p, const struct net_flow *flow)
+static struct pcap_end *end_find(struct pcap_device *p, const struct net_flow *flow)
 {
     struct net_flow_entry *entry = net_flows_find(&p->flows, flow);
     return entry == NULL ? NULL : LIST_ENTRY(&entry->link, struct pcap_end, entry.link);

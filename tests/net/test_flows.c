@@ -55,11 +55,27 @@ static void flows_that_differ_in_any_number_are_others(void **state)
     net_flows_fini(&t);
 }
 
+static void a_flow_that_comes_again_is_the_new_one(void **state)
+{
+    (void)state;
+    struct net_flows t;
+    setup(&t);
+    net_flows_add(&t, &entry[7]);
+    assert_ptr_equal(net_flows_find(&t, &entry[7].flow), &entry[7]);
+    net_flows_remove(&t, &entry[7]);
+    entry[8].flow = entry[7].flow;
+    net_flows_add(&t, &entry[8]);
+    assert_ptr_equal(net_flows_find(&t, &entry[7].flow), &entry[8]);
+    net_flows_remove(&t, &entry[8]);
+    net_flows_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flows_are_found_while_the_table_grows_and_shrinks),
         cmocka_unit_test(flows_that_differ_in_any_number_are_others),
+        cmocka_unit_test(a_flow_that_comes_again_is_the_new_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
