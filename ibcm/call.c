@@ -149,10 +149,13 @@ void ibcm_disconnect(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
 
 void ibcm_disconnect_all(struct ibcm *ibcm, instant_ns now)
 {
+    ibcm->is_ending = true;
     for (uint32_t i = 0; i < ibcm->touched; i++) {
         struct ibcm_conn *conn = &ibcm->conns[i];
         if (ibcm_state_edge(conn->state, IBCM_IN_DISCONNECT)->send == IBCM_SEND_DREQ) {
             ibcm_disconnect(ibcm, conn, now);
+        } else if (conn->state == IBCM_DREQ_SENT) {
+            ibcm_conn_hurry(ibcm, conn, now);
         }
     }
 }

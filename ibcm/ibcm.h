@@ -307,7 +307,8 @@ void ibcm_disconnect(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
 // The owner lets go, in any state, and is told nothing any more. What the peer must hear it hears.
 void ibcm_drop(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
 
-// The process ends: each peer is told, and then there is nothing to bequeath.
+// The process ends: each peer is told, again and again within half a second, until it has answered;
+// what it has not by then is bequeathed still.
 void ibcm_disconnect_all(struct ibcm *ibcm, instant_ns now);
 // Has somebody who was told not answered yet?
 bool ibcm_is_disconnecting(const struct ibcm *ibcm);

@@ -38,6 +38,15 @@ static void tell(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_event_type
     }
 }
 
+// While the process goes on there is time for the peer to take its own. When it ends, nobody is
+// there to repeat a DREQ by the time that it would be due: then it is 8 ms, 16, 32 …
+static duration_ns answer_time(const struct ibcm *ibcm, const struct ibcm_conn *conn)
+{
+    const bool is_last = ibcm->is_ending && conn->state == IBCM_DREQ_SENT;
+    const duration_ns soon = 8 * NS_PER_MS << conn->tries;
+    return is_last && soon < conn->response_ns ? soon : conn->response_ns;
+}
+
 static instant_ns state_ends(const struct ibcm *ibcm, const struct ibcm_conn *conn, instant_ns now)
 {
     duration_ns lifetime = ib_time_ns(ibcm->config.packet_lifetime);
@@ -45,7 +54,7 @@ static instant_ns state_ends(const struct ibcm *ibcm, const struct ibcm_conn *co
     case IBCM_TIMER_NONE:
         return INSTANT_NEVER;
     case IBCM_TIMER_RESPONSE:
-        return instant_after(now, conn->response_ns);
+        return instant_after(now, answer_time(ibcm, conn));
     case IBCM_TIMER_SERVICE:
         return instant_after(now, conn->service_ns + 2 * lifetime);
     case IBCM_TIMER_PAUSE: // 2 ms, then 4, 8 …
@@ -124,11 +133,18 @@ static void say(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_send what, 
     ibcm_conn_send(ibcm, conn, what, private_data);
 }
 
-// While the peer would have to be told if the owner let go.
+void ibcm_conn_hurry(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
+{
+    conn->tries = 0;
+    deadline_arm(&ibcm->deadlines, &conn->deadline, state_ends(ibcm, conn, now));
+}
+
+// While the peer would have to be told if the owner let go, and until it has answered.
 static void follow_will(struct ibcm *ibcm, struct ibcm_conn *conn)
 {
     const struct ibcm_will *will = &ibcm->config.will;
-    const bool is_due = ibcm_state_edge(conn->state, IBCM_IN_DROP)->send == IBCM_SEND_DREQ;
+    const bool is_due = conn->state == IBCM_DREQ_SENT ||
+                        ibcm_state_edge(conn->state, IBCM_IN_DROP)->send == IBCM_SEND_DREQ;
     if (will->bequeath == NULL || is_due == conn->has_will) {
         return;
     }

@@ -16,7 +16,7 @@
 enum { PACKET_LOOKS_MAX = 16 }; // one behind the other, while each finds something
 
 // Who exits is not to be held up by peers that are gone.
-static const duration_ns ending_ns = 200 * NS_PER_MS;
+static const duration_ns ending_ns = 500 * NS_PER_MS;
 
 static bool serve(struct shard *shard, instant_ns now)
 {
@@ -99,6 +99,7 @@ static bool end(struct shard *shard)
     const instant_ns now = rnic_now(shard->rnic);
     ibcm_disconnect_all(cm->ibcm, now);
     cm->ending_until = instant_after(now, ending_ns);
+    shard_note_deadline(shard, ibcm_next_deadline(cm->ibcm)); // sooner than it was
     packet_settle(shard, now);
     return ibcm_is_disconnecting(cm->ibcm);
 }

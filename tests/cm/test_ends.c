@@ -156,15 +156,14 @@ static void test_the_peer_of_a_process_that_leaves_by__exit_is_told(void **state
 
 // It says so itself, where nobody else is there to do it, and waits for the answer: that is among
 // what it has counted at its very end.
-static bool has_disconnected(const char *stats_path)
+static bool has_counted(const char *stats_path, const char *what)
 {
     static char text[1 << 16];
     FILE *f = fopen(stats_path, "re");
     assert_non_null(f);
     text[fread(text, 1, sizeof text - 1, f)] = '\0';
     fclose(f);
-    unlink(stats_path);
-    return strstr(text, "\"cm.received.drep\":1") != NULL;
+    return strstr(text, what) != NULL;
 }
 
 static void test_the_peer_of_a_process_that_exits_is_told(void **state)
@@ -177,7 +176,27 @@ static void test_the_peer_of_a_process_that_exits_is_told(void **state)
     peer_end(pid, SIGTERM);
     unsetenv("WEFT_STATS_FILE");
     expect_disconnected(&passive);
-    assert_true(has_disconnected(path));
+    assert_true(has_counted(path, "\"cm.received.drep\":1"));
+    unlink(path);
+    end_close(&passive);
+}
+
+// Nobody is there to say it again by the peer's time.
+static void test_the_peer_of_a_process_that_exits_is_told_though_it_is_lost_twice(void **state)
+{
+    char path[] = "/tmp/weft-test-ends-XXXXXX";
+    close(mkstemp(path));
+    setenv("WEFT_STATS_FILE", path, 1);
+    setenv("WEFT_FAULT", "loss=60%,side=out,seed=9", 1); // the third and fourth that it sends
+    const pid_t pid = peer_start(at, "exit");
+    unsetenv("WEFT_FAULT");
+    struct end passive = accepted();
+    peer_end(pid, SIGTERM);
+    unsetenv("WEFT_STATS_FILE");
+    expect_disconnected(&passive);
+    assert_true(has_counted(path, "\"cm.sent.dreq\":3"));
+    assert_true(has_counted(path, "\"cm.received.drep\":1"));
+    unlink(path);
     end_close(&passive);
 }
 
@@ -218,6 +237,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_peer_of_a_process_that_is_killed_is_told),
         cmocka_unit_test(test_the_peer_of_a_process_that_leaves_by__exit_is_told),
         cmocka_unit_test(test_the_peer_of_a_process_that_exits_is_told),
+        cmocka_unit_test(test_the_peer_of_a_process_that_exits_is_told_though_it_is_lost_twice),
         cmocka_unit_test(test_of_two_processes_the_one_that_lives_keeps_its_connection),
         cmocka_unit_test(test_who_disconnects_from_a_process_that_is_gone_is_answered),
     };

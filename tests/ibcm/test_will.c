@@ -94,9 +94,22 @@ static void before_it_is_accepted_and_when_it_is_over_nothing_is_left(void **sta
     net_exchange(&net);
     assert_int_equal(left_by(0), 1);
     ibcm_disconnect(A->ibcm, A->conn, net.now);
-    assert_int_equal(left_by(0), 0);
+    assert_int_equal(left_by(0), 1); // until the DREQ is answered
     net_exchange(&net);
-    assert_int_equal(left_by(1), 0);
+    assert_int_equal(left_by(0) + left_by(1), 0);
+}
+
+static void whose_dreq_was_lost_leaves_it_to_be_said_again(void **state)
+{
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    net.lost_kind = IBCM_DREQ;
+    net.lost_count = 1;
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    net_exchange(&net);
+    assert_int_equal(B->count[IBCM_EVENT_DISCONNECTED], 0);
+    send_will(0);
+    assert_int_equal(B->count[IBCM_EVENT_DISCONNECTED], 1);
 }
 
 static void a_port_of_datagrams_leaves_nothing(void **state)
@@ -116,12 +129,35 @@ static void who_ends_in_order_tells_each_peer_and_leaves_nothing(void **state)
     assert_false(ibcm_is_disconnecting(A->ibcm));
     ibcm_disconnect_all(A->ibcm, net.now);
     assert_true(ibcm_is_disconnecting(A->ibcm));
-    assert_int_equal(left_by(0), 0);
     assert_int_equal(net.sent[IBCM_DREQ], 2);
     net_exchange(&net);
+    assert_int_equal(left_by(0), 0);
     assert_false(ibcm_is_disconnecting(A->ibcm));
     assert_int_equal(B->count[IBCM_EVENT_DISCONNECTED], 1);
     assert_int_equal(net.hosts[2].count[IBCM_EVENT_DISCONNECTED], 1);
+}
+
+// There is no time for the peer's: 1.6 s.
+static void who_ends_in_order_says_so_again_at_once(void **state)
+{
+    enum { LOST = 5, WITHIN_MS = 500 };
+    for (unsigned said_before = 0; said_before < 2; said_before++) {
+        net_connect(&net, 0, 1);
+        net_exchange(&net);
+        net.lost_kind = IBCM_DREQ;
+        net.lost_count = LOST;
+        if (said_before) { // by the program, and nobody has heard it
+            ibcm_disconnect(A->ibcm, A->conn, net.now);
+        }
+        ibcm_disconnect_all(A->ibcm, net.now);
+        net_run_for(&net, WITHIN_MS * NS_PER_MS);
+        assert_int_equal(net.sent[IBCM_DREQ], LOST + 1);
+        assert_int_equal(B->count[IBCM_EVENT_DISCONNECTED], 1);
+        assert_false(ibcm_is_disconnecting(A->ibcm));
+        assert_int_equal(ibcm_counters(A->ibcm)->repeats, LOST);
+        tear_down(state);
+        set_up(state);
+    }
 }
 
 int main(void)
@@ -131,7 +167,9 @@ int main(void)
         TEST(what_either_end_leaves_ends_the_connection_at_the_other),
         TEST(before_it_is_accepted_and_when_it_is_over_nothing_is_left),
         TEST(a_port_of_datagrams_leaves_nothing),
+        TEST(whose_dreq_was_lost_leaves_it_to_be_said_again),
         TEST(who_ends_in_order_tells_each_peer_and_leaves_nothing),
+        TEST(who_ends_in_order_says_so_again_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
