@@ -499,7 +499,7 @@ def main():
         guest = vm.Guest(pathlib.Path(folder), PROGRAMS, extras=['netem'])
         tapnet.ip('link', 'set', 'tap0', 'mtu', str(INTERFACE_MTU))
         gid = rxe_started(guest)
-        with Local(guest.host_addr, [WEFT, 'run']) as weft:
+        with Local(guest.host_addr, [WEFT, 'run', f'--roce-port={ROCE_PORT}']) as weft:
             sides = Sides(weft, guest, gid)
             for number, meeting in enumerate(judge.chosen(options, lambda: meetings(gid))):
                 hold(tap, sides, number, meeting)
