@@ -18,6 +18,7 @@
 #include "link/datagram/udp.h"
 #include "link/device/tap.h"
 #include "link/fault_model.h"
+#include "link/own_file.h"
 
 // As of links of streams (host/link.c): before faults, since what is lost does not cross the wire.
 static void capture_wrap(const struct host_settings *settings, struct datagram_link **link)
@@ -29,7 +30,7 @@ static void capture_wrap(const struct host_settings *settings, struct datagram_l
     if (error != 0) {
         fprintf(stderr,
                 "weft: cannot capture into %s (WEFT_PCAP): %s; going on without a capture\n",
-                settings->pcap_path, strerror(-error));
+                settings->pcap_path, own_file_error(error));
     }
 }
 

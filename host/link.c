@@ -15,6 +15,7 @@
 #include "link/device/udp.h"
 #include "link/fault_model.h"
 #include "link/local/local.h"
+#include "link/own_file.h"
 #include "link/packet/cut.h"
 #include "link/packet/packet.h"
 #include "link/pcap/pcap.h"
@@ -26,7 +27,7 @@ static void say_no_capture(const struct host_settings *settings, int error)
     if (error != 0) {
         fprintf(stderr,
                 "weft: cannot capture into %s (WEFT_PCAP): %s; going on without a capture\n",
-                settings->pcap_path, strerror(-error));
+                settings->pcap_path, own_file_error(error));
     }
 }
 

@@ -7,9 +7,10 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "base/span.h"
 #include "base/time.h"
 #include "host/clock.h"
-#include "link/sys.h"
+#include "link/own_file.h"
 
 static const char *const room_names[TRACE_ROOM_COUNT] = {
     [TRACE_MPA] = "mpa",   [TRACE_DDP] = "ddp",   [TRACE_RDMAP] = "rdmap", [TRACE_QP] = "qp",
@@ -60,18 +61,28 @@ bool host_trace_rooms_parse(const char *text, uint32_t *ret_rooms)
     return true;
 }
 
+// Its first line is one as `emit` writes it.
+static bool is_trace(struct span head)
+{
+    char line[OWN_FILE_HEAD_LEN + 1] = "", room[16];
+    char end;
+    memcpy(line, head.ptr, head.len);
+    return sscanf(line, "%*u.%*6u %*u %15[a-z]%c", room, &end) == 2 && end == ':' &&
+           room_bits(room, strlen(room)) != 0;
+}
+
 void host_trace_init(struct host_trace *t, const struct host_settings *settings)
 {
     t->trace.emit = emit;
     t->trace.rooms = settings->trace_rooms | (settings->errors ? 1U << TRACE_ERROR : 0);
     t->file = stderr;
     if (settings->trace_path[0] != '\0') {
-        int fd = sys_open_own(settings->trace_path, O_APPEND);
+        int fd = own_file_open(settings->trace_path, O_APPEND, is_trace);
         FILE *file = fd >= 0 ? fdopen(fd, "a") : NULL;
         if (file == NULL) {
             fprintf(stderr,
                     "weft: cannot open %s (WEFT_TRACE_FILE): %s; tracing to standard error\n",
-                    settings->trace_path, strerror(fd < 0 ? -fd : errno));
+                    settings->trace_path, own_file_error(fd < 0 ? fd : -errno));
             return;
         }
         setvbuf(file, NULL, _IOLBF, 0);

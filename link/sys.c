@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -182,38 +181,6 @@ int sys_ioctl(int fd, unsigned long request, void *argument)
 int sys_open(const char *path, int flags, unsigned mode)
 {
     return (int)CALL(SYS_openat, AT_FDCWD, path, flags, mode);
-}
-
-static int open_private(const char *path, int flags)
-{
-    return sys_open(path, flags | O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-}
-
-// Of root: /dev/stdout and the like.
-static bool is_link_trusted(const char *path)
-{
-    struct stat at;
-    return fstatat(AT_FDCWD, path, &at, AT_SYMLINK_NOFOLLOW) == 0 &&
-           (at.st_uid == geteuid() || at.st_uid == 0);
-}
-
-int sys_open_own(const char *path, int flags)
-{
-    struct stat at;
-    int fd = open_private(path, flags | O_NOFOLLOW);
-    if (fd == -ELOOP && is_link_trusted(path)) {
-        fd = open_private(path, flags);
-    }
-    if (fd < 0) {
-        return fd;
-    }
-    bool is_own = fstat(fd, &at) == 0 &&
-                  (!S_ISREG(at.st_mode) || (at.st_uid == geteuid() && at.st_nlink <= 1));
-    if (!is_own) {
-        sys_close(fd);
-        return -EPERM;
-    }
-    return fd;
 }
 
 int sys_flock(int fd, int operation)

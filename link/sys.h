@@ -52,10 +52,6 @@ ssize_t sys_writev(int fd, const struct iovec *iov, unsigned count);
 int sys_ioctl(int fd, unsigned long request, void *argument);
 
 int sys_open(const char *path, int flags, unsigned mode);
-// A file for this process to write, made if need be, for its user's eyes only. The name may be in a
-// folder that others write to: -EPERM for a file that is somebody else's, or has a second name, and
-// -ELOOP for somebody else's symbolic link. Pipes and devices are taken as they are.
-int sys_open_own(const char *path, int flags);
 int sys_flock(int fd, int operation);
 int sys_ftruncate(int fd, uint64_t len);
 int sys_fcntl(int fd, int command, int argument);

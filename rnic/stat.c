@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/span.h"
+#include "link/own_file.h"
 #include "link/sys.h"
 #include "report/report.h"
 #include "rnic/snapshot.h"
@@ -26,6 +28,13 @@ void stat_write_reads(struct rnic *rnic, FILE *out)
     }
 }
 
+// As report_write begins.
+static bool is_of_counters(struct span head)
+{
+    static const char begin[] = "{\"pid\":";
+    return head.len >= sizeof begin - 1 && memcmp(head.ptr, begin, sizeof begin - 1) == 0;
+}
+
 void stat_write_file(struct rnic *const *rnics, unsigned count, const char *path)
 {
     char name[512] = "";
@@ -35,11 +44,11 @@ void stat_write_file(struct rnic *const *rnics, unsigned count, const char *path
     } else {
         snprintf(name, sizeof name, "%s", path);
     }
-    int fd = sys_open_own(name, 0);
+    int fd = own_file_open(name, 0, is_of_counters);
     FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (out == NULL) {
         fprintf(stderr, "weft: cannot write the counters to %s (WEFT_STATS_FILE): %s\n", name,
-                strerror(fd < 0 ? -fd : errno));
+                own_file_error(fd < 0 ? fd : -errno));
         return;
     }
     sys_ftruncate(fd, 0); // behind the look at whose it is; a pipe or device has no length

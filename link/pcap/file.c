@@ -11,7 +11,9 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/span.h"
 #include "base/time.h"
+#include "link/own_file.h"
 #include "link/sys.h"
 #include "wire/journal.h"
 
@@ -45,6 +47,7 @@ struct pcapng_begin {
     uint32_t interface_len_again;
 };
 STATIC_CHECK(sizeof(struct pcapng_begin) == 28 + 32);
+STATIC_CHECK(sizeof(struct pcapng_begin) <= OWN_FILE_HEAD_LEN);
 
 struct pcapng_block {
     uint32_t type, len;
@@ -198,11 +201,48 @@ static void path_expand(const char *path, char *ret, size_t len)
     ret[at] = '\0';
 }
 
+static const struct pcap_header begin_of_pcap = {
+    .magic = PCAP_MAGIC_NS,
+    .major = 2,
+    .minor = 4,
+    .snap_len = PCAP_SNAP_LEN,
+    .link_type = PCAP_LINK_TYPE_RAW,
+};
+
+static const struct pcapng_begin begin_of_pcapng = {
+    .section_type = BLOCK_SECTION,
+    .section_len = 28,
+    .order = SECTION_ORDER,
+    .major = 1,
+    .unknown_len = {UINT32_MAX, UINT32_MAX},
+    .section_len_again = 28,
+    .interface_type = BLOCK_INTERFACE,
+    .interface_len = 32,
+    .link_type = PCAP_LINK_TYPE_RAW,
+    .snap_len = PCAP_SNAP_LEN,
+    .resolution_code = OPTION_RESOLUTION,
+    .resolution_len = 1,
+    .resolution = RESOLUTION_NS,
+    .interface_len_again = 32,
+};
+
+static bool begins_with(struct span head, const void *begin, size_t len)
+{
+    return head.len >= len && memcmp(head.ptr, begin, len) == 0;
+}
+
+// Of either format, since a name may have been given another end.
+static bool is_capture(struct span head)
+{
+    return begins_with(head, &begin_of_pcap, sizeof begin_of_pcap) ||
+           begins_with(head, &begin_of_pcapng, sizeof begin_of_pcapng);
+}
+
 // A descriptor of the file, locked and empty; -EWOULDBLOCK when another process is writing it. A
 // pipe or device has neither lock nor length, and is taken as it is.
 static int open_locked(const char *path)
 {
-    int fd = sys_open_own(path, 0);
+    int fd = own_file_open(path, 0, is_capture);
     if (fd < 0) {
         return fd;
     }
@@ -220,35 +260,6 @@ static bool is_pcapng(const char *path)
     static const char end[] = ".pcapng";
     size_t len = strlen(path), end_len = sizeof end - 1;
     return len >= end_len && strcmp(path + len - end_len, end) == 0;
-}
-
-static void begin_pcap(struct pcap_file *f)
-{
-    struct pcap_header header = {.magic = PCAP_MAGIC_NS,
-                                 .major = 2,
-                                 .minor = 4,
-                                 .snap_len = PCAP_SNAP_LEN,
-                                 .link_type = PCAP_LINK_TYPE_RAW};
-    buffer_add(f, &header, sizeof header);
-}
-
-static void begin_pcapng(struct pcap_file *f)
-{
-    struct pcapng_begin begin = {.section_type = BLOCK_SECTION,
-                                 .section_len = 28,
-                                 .order = SECTION_ORDER,
-                                 .major = 1,
-                                 .unknown_len = {UINT32_MAX, UINT32_MAX},
-                                 .section_len_again = 28,
-                                 .interface_type = BLOCK_INTERFACE,
-                                 .interface_len = 32,
-                                 .link_type = PCAP_LINK_TYPE_RAW,
-                                 .snap_len = PCAP_SNAP_LEN,
-                                 .resolution_code = OPTION_RESOLUTION,
-                                 .resolution_len = 1,
-                                 .resolution = RESOLUTION_NS,
-                                 .interface_len_again = 32};
-    buffer_add(f, &begin, sizeof begin);
 }
 
 int pcap_file_open(struct pcap_file *f, const char *path)
@@ -269,9 +280,9 @@ int pcap_file_open(struct pcap_file *f, const char *path)
     f->journal.put = journal_put;
     pthread_mutex_init(&f->lock, NULL);
     if (f->is_pcapng) {
-        begin_pcapng(f);
+        buffer_add(f, &begin_of_pcapng, sizeof begin_of_pcapng);
     } else {
-        begin_pcap(f);
+        buffer_add(f, &begin_of_pcap, sizeof begin_of_pcap);
     }
     pcap_file_flush(f);
     return f->error;

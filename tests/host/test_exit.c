@@ -181,6 +181,31 @@ static void counters_go_to_no_file_with_a_second_name(void **state)
     rmdir(folder);
 }
 
+// A slip of the pen costs no letter.
+static void counters_go_over_nothing_but_counters(void **state)
+{
+    char folder[] = "/tmp/weft-test-exit-XXXXXX", path[64], text[8] = "";
+    struct stat at;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/letter", folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, "Dear", 4), 4);
+    counters_write(path);
+    assert_int_equal(pread(fd, text, sizeof text - 1, 0), 4);
+    assert_string_equal(text, "Dear");
+    assert_int_equal(ftruncate(fd, 0), 0);
+    for (unsigned i = 0; i < 2; i++) { // into the empty file, and over what it holds then
+        counters_write(path);
+        assert_int_equal(fstat(fd, &at), 0);
+        assert_true(at.st_size > 4);
+        assert_int_equal(pread(fd, text, 7, 0), 7);
+        assert_string_equal(text, "{\"pid\":");
+    }
+    close(fd);
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +214,7 @@ int main(void)
         cmocka_unit_test(exit_in_a_signal_handler_leaves_whole_counters_or_none),
         cmocka_unit_test(counters_are_for_the_users_eyes_only),
         cmocka_unit_test(counters_go_to_no_file_with_a_second_name),
+        cmocka_unit_test(counters_go_over_nothing_but_counters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,22 +79,49 @@ static void traffic_is_captured_when_asked_for(void **state)
     }
 }
 
+static void expect_works_and_says(const struct host_settings *settings, const char *what)
+{
+    char path[] = "/tmp/weft-test-links-XXXXXX", said[512] = "";
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    fflush(stderr);
+    dup2(file, STDERR_FILENO);
+    expect_works(settings);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    assert_true(pread(file, said, sizeof said - 1, 0) > 0);
+    assert_string_equal(said, what);
+    close(file);
+    unlink(path);
+}
+
 // A program is worth more than its capture.
 static void capture_that_cannot_be_written_is_done_without(void **state)
 {
     static const char *const links[] = {"socket", "udp"};
     for (unsigned i = 0; i < 2; i++) {
-        char path[] = "/tmp/weft-test-links-XXXXXX", said[512] = "";
         struct host_settings settings = settings_of(links[i], "", "/nonexistent/capture");
-        int file = mkstemp(path), before = dup(STDERR_FILENO);
-        fflush(stderr);
-        dup2(file, STDERR_FILENO);
-        expect_works(&settings);
-        dup2(before, STDERR_FILENO);
-        close(before);
-        assert_true(pread(file, said, sizeof said - 1, 0) > 0);
-        assert_string_equal(said, "weft: cannot capture into /nonexistent/capture (WEFT_PCAP): No "
-                                  "such file or directory; going on without a capture\n");
+        expect_works_and_says(&settings,
+                              "weft: cannot capture into /nonexistent/capture (WEFT_PCAP): No such "
+                              "file or directory; going on without a capture\n");
+    }
+}
+
+// Behind a slip of the pen there is somebody's letter.
+static void capture_goes_over_nothing_but_captures(void **state)
+{
+    static const char *const links[] = {"socket", "udp"};
+    for (unsigned i = 0; i < 2; i++) {
+        char path[] = "/tmp/weft-test-links-XXXXXX", text[8] = "", said[256];
+        int file = mkstemp(path);
+        struct host_settings settings = settings_of(links[i], "", path);
+        assert_int_equal(write(file, "Dear", 4), 4);
+        snprintf(said, sizeof said,
+                 "weft: cannot capture into %s (WEFT_PCAP): what is there was not written by weft: "
+                 "move it away, or name another file; going on without a capture\n",
+                 path);
+        expect_works_and_says(&settings, said);
+        assert_int_equal(pread(file, text, sizeof text - 1, 0), 4);
+        assert_string_equal(text, "Dear");
         close(file);
         unlink(path);
     }
@@ -175,6 +202,7 @@ int main(void)
         cmocka_unit_test(unknown_link_is_refused),
         cmocka_unit_test(traffic_is_captured_when_asked_for),
         cmocka_unit_test(capture_that_cannot_be_written_is_done_without),
+        cmocka_unit_test(capture_goes_over_nothing_but_captures),
         cmocka_unit_test(lost_packets_are_waited_for_as_long_as_a_peer_may_be_silent),
         cmocka_unit_test(faults_of_nothing_change_nothing),
         cmocka_unit_test(link_without_memory_is_refused_or_whole),

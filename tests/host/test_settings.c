@@ -241,6 +241,35 @@ static void trace_lines_go_to_their_file(void **state)
     assert_int_equal(trace.trace.rooms, 0);
 }
 
+// Lines are added to lines, and to nobody's letter.
+static void trace_goes_behind_nothing_but_traces(void **state)
+{
+    char path[] = "/tmp/weft-test-trace-XXXXXX", text[8] = "";
+    struct host_trace trace = {0};
+    struct stat st;
+    off_t len_before = 0;
+    int fd = mkstemp(path);
+    struct host_settings settings = settings_with("WEFT_TRACE", "all");
+    snprintf(settings.trace_path, sizeof settings.trace_path, "%s", path);
+    for (unsigned i = 0; i < 2; i++) {
+        host_trace_init(&trace, &settings);
+        assert_ptr_not_equal(trace.file, stderr);
+        trace_line(&trace.trace, TRACE_TCP, "line");
+        fclose(trace.file);
+        assert_int_equal(fstat(fd, &st), 0);
+        assert_true(st.st_size > len_before);
+        len_before = st.st_size;
+    }
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(pwrite(fd, "1. Dear", 7, 0), 7);
+    host_trace_init(&trace, &settings); // said on stderr, where lines go then
+    assert_ptr_equal(trace.file, stderr);
+    assert_int_equal(pread(fd, text, sizeof text, 0), 7);
+    assert_string_equal(text, "1. Dear");
+    close(fd);
+    unlink(path);
+}
+
 // A daemon that has closed its standard input: the next descriptor is 0.
 static void trace_may_have_the_first_descriptor(void **state)
 {
@@ -274,6 +303,7 @@ int main(void)
         cmocka_unit_test(paths_and_links_are_taken_as_they_are),
         cmocka_unit_test(table_tells_of_every_variable),
         cmocka_unit_test(trace_lines_go_to_their_file),
+        cmocka_unit_test(trace_goes_behind_nothing_but_traces),
         cmocka_unit_test(trace_may_have_the_first_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

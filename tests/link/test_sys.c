@@ -1,5 +1,4 @@
-// System calls past libc: what they answer, that errno stays the program's, and which files are
-// taken.
+// System calls past libc: what they answer, and that errno stays the program's.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -291,57 +290,6 @@ static void links_are_read(void **state)
     assert_string_equal(to, "elsewhere");
 }
 
-static void own_files_are_for_their_user_alone(void **state)
-{
-    struct stat at;
-    int fd = sys_open_own(path_of("own"), O_EXCL);
-    assert_int_equal(fstat(fd, &at), 0);
-    assert_int_equal(at.st_mode & 0777, 0600);
-    assert_int_equal(sys_fcntl(fd, F_GETFD, 0), FD_CLOEXEC);
-    assert_int_equal(sys_fcntl(fd, F_GETFL, 0) & O_ACCMODE, O_WRONLY);
-    sys_close(fd);
-    assert_int_equal(sys_open_own(path_of("own"), O_EXCL), -EEXIST);
-    fd = sys_open_own(path_of("own"), 0); // it is there, and ours
-    assert_true(fd >= 0);
-    sys_close(fd);
-}
-
-static void file_with_a_second_name_is_refused(void **state)
-{
-    char second[128];
-    sys_close(sys_open_own(path_of("own"), 0));
-    snprintf(second, sizeof second, "%s", path_of("second"));
-    assert_int_equal(link(path_of("own"), second), 0);
-    assert_int_equal(sys_open_own(path_of("own"), 0), -EPERM);
-}
-
-static void own_link_is_followed_and_that_of_somebody_else_is_not(void **state)
-{
-    int fd;
-    assert_int_equal(symlink("target", path_of("link")), 0);
-    fd = sys_open_own(path_of("link"), 0);
-    assert_true(fd >= 0);
-    sys_close(fd);
-    if (geteuid() != 0) {
-        return; // only root makes links of others
-    }
-    assert_int_equal(lchown(path_of("link"), 12345, 12345), 0);
-    assert_int_equal(sys_open_own(path_of("link"), 0), -ELOOP);
-}
-
-static void file_of_somebody_else_is_refused_and_a_device_is_not(void **state)
-{
-    int fd = sys_open_own("/dev/null", 0);
-    assert_true(fd >= 0);
-    sys_close(fd);
-    if (geteuid() != 0) {
-        return;
-    }
-    sys_close(sys_open_own(path_of("own"), 0));
-    assert_int_equal(chown(path_of("own"), 12345, 12345), 0);
-    assert_int_equal(sys_open_own(path_of("own"), 0), -EPERM);
-}
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static void memory_of_a_file_is_shared_and_foreign_memory_is_read(void **state)
@@ -421,10 +369,6 @@ int main(void)
         TEST(waits_and_naps_last_as_long_as_they_say),
         TEST(files_are_written_read_and_cut),
         TEST(links_are_read),
-        TEST(own_files_are_for_their_user_alone),
-        TEST(file_with_a_second_name_is_refused),
-        TEST(own_link_is_followed_and_that_of_somebody_else_is_not),
-        TEST(file_of_somebody_else_is_refused_and_a_device_is_not),
         TEST(memory_of_a_file_is_shared_and_foreign_memory_is_read),
         TEST(foreign_memory_cannot_be_written),
         TEST(threads_are_there_or_not),
