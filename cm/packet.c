@@ -10,6 +10,7 @@
 
 #include "base/wildcard.h"
 #include "cm/cm.h"
+#include "host/descriptor.h"
 
 struct cm_packet {
     const struct cm_device *device;
@@ -156,13 +157,18 @@ static void on_event(void *ctx, const struct rnic_conn_event *from)
 
 // UDP-Lite has ports of its own, and hardly anybody uses them. A system without it (Linux gives it
 // up) has TCP's taken.
-static int port_socket(const struct cm_id *c, int family)
+static int port_socket_make(const struct cm_id *c, int family)
 {
     if (c->id.qp_type == IBV_QPT_UD) {
         return socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     }
     const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDPLITE);
     return fd >= 0 ? fd : socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+static int port_socket(const struct cm_id *c, int family)
+{
+    return host_descriptor(port_socket_make(c, family));
 }
 
 // What holds the port may be connections that have ended (TIME-WAIT), which may be replaced; who is

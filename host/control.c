@@ -18,6 +18,7 @@
 #include "host/clock.h"
 #include "host/devices.h"
 #include "host/pressure.h"
+#include "link/descriptor.h"
 #include "rnic/reads.h"
 #include "rnic/rnic.h"
 #include "rnic/stat.h"
@@ -40,7 +41,8 @@ static int control_listen(void)
     const struct process self = {.uid = getuid(), .pid = getpid()};
     struct sockaddr_un addr;
     socklen_t len = process_address(&self, &addr);
-    int fd = (int)syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd =
+        descriptor_above_standard((int)syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (fd < 0) {
         return -1;
     }
@@ -123,7 +125,8 @@ static void answer(const struct control *own, int fd)
 
 static void accept_one(struct control *own)
 {
-    int fd = (int)syscall(SYS_accept4, own->fd, NULL, NULL, SOCK_CLOEXEC);
+    int fd =
+        descriptor_above_standard((int)syscall(SYS_accept4, own->fd, NULL, NULL, SOCK_CLOEXEC));
     if (fd < 0) {
         struct timespec pause = {.tv_nsec = 100000000};
         nanosleep(&pause, NULL); // out of descriptors, most likely

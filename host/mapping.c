@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "link/descriptor.h"
+
 // PROCMAP_QUERY of linux/fs.h since 6.11, spelt out for older headers.
 struct procmap_query {
     uint64_t size;
@@ -97,7 +99,7 @@ static int mapping_check_text(uint64_t from, uint64_t to, unsigned needed)
 
 void mapping_init(struct mapping *mapping)
 {
-    mapping->maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    mapping->maps_fd = descriptor_above_standard(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     atomic_init(&mapping->has_no_query, false);
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cgroup/memory.h"
+#include "link/descriptor.h"
 #include "link/sys.h"
 
 // 100 ms of standstill within 2 s; without privilege the kernel allows no shorter window, and
@@ -17,7 +18,7 @@ static const duration_ns quiet_ns = 300 * NS_PER_S;
 
 static int trigger_open(const char *path)
 {
-    int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    int fd = descriptor_above_standard(open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC));
     if (fd >= 0 && syscall(SYS_write, fd, trigger, sizeof trigger) != sizeof trigger) {
         sys_close_fd(&fd);
     }

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "link/descriptor.h"
 #include "link/sys.h"
 
 // What a trigger would be asked for (host/pressure.c).
@@ -17,7 +18,8 @@ static int group_file_open(const char *folder, const char *name)
 {
     char path[2048];
     int len = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return len < (int)sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    return len < (int)sizeof path ? descriptor_above_standard(open(path, O_RDONLY | O_CLOEXEC))
+                                  : -1;
 }
 
 // Reading also tells the kernel that what was changed till now is known. False: the group is gone.

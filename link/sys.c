@@ -5,12 +5,14 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/system_calls.h"
+#include "link/descriptor.h"
 
 // libc's syscall() reports through errno, which belongs to the program: it is put back.
 #define CALL(...)                           \
@@ -24,14 +26,55 @@
         result;                             \
     })
 
+// Of a call that makes one.
+static int placed(long fd)
+{
+    const int saved = errno;
+    const int ret = descriptor_above_standard((int)fd);
+    if (fd >= 0 && ret < 0) {
+        fd = -errno;
+        errno = saved;
+        return (int)fd;
+    }
+    return ret;
+}
+
+// Of a call that makes two.
+static int both_placed(int error, int fds[2])
+{
+    for (unsigned i = 0; error == 0 && i < 2; i++) {
+        fds[i] = placed(fds[i]);
+        if (fds[i] < 0) {
+            error = fds[i];
+            sys_close(fds[1 - i]);
+        }
+    }
+    return error;
+}
+
+// Descriptors that have come with a message.
+static void rights_place(struct msghdr *msg)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        const bool is_rights = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS;
+        for (size_t at = CMSG_LEN(0); is_rights && at + sizeof(int) <= c->cmsg_len;
+             at += sizeof(int)) {
+            int fd;
+            memcpy(&fd, (uint8_t *)c + at, sizeof fd);
+            fd = placed(fd);
+            memcpy((uint8_t *)c + at, &fd, sizeof fd);
+        }
+    }
+}
+
 int sys_socket(int family, int type, int protocol)
 {
-    return (int)CALL(SYS_socket, family, type, protocol);
+    return placed(CALL(SYS_socket, family, type, protocol));
 }
 
 int sys_socketpair(int family, int type, int ret[2])
 {
-    return (int)CALL(SYS_socketpair, family, type, 0, ret);
+    return both_placed((int)CALL(SYS_socketpair, family, type, 0, ret), ret);
 }
 
 int sys_bind(int fd, const struct sockaddr *addr, socklen_t len)
@@ -46,7 +89,7 @@ int sys_listen(int fd, int backlog)
 
 int sys_accept(int fd, int flags)
 {
-    return (int)CALL(SYS_accept4, fd, NULL, NULL, flags);
+    return placed(CALL(SYS_accept4, fd, NULL, NULL, flags));
 }
 
 int sys_connect(int fd, const struct sockaddr *addr, socklen_t len)
@@ -81,7 +124,7 @@ void sys_close_fds(const int *fds, unsigned count)
 
 int sys_dup(int fd)
 {
-    return (int)CALL(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+    return placed(CALL(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0));
 }
 
 ssize_t sys_recv(int fd, void *buf, size_t len, int flags)
@@ -107,7 +150,11 @@ int sys_sendmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
 
 ssize_t sys_recvmsg(int fd, struct msghdr *msg, int flags)
 {
-    return CALL(SYS_recvmsg, fd, msg, flags);
+    const ssize_t len = CALL(SYS_recvmsg, fd, msg, flags);
+    if (len >= 0 && msg->msg_controllen > 0) {
+        rights_place(msg);
+    }
+    return len;
 }
 
 int sys_recvmmsg(int fd, struct mmsghdr *msgs, unsigned count, int flags)
@@ -150,7 +197,7 @@ int sys_getsockopt_int(int fd, int level, int option, int *ret)
 
 int sys_eventfd(unsigned value, int flags)
 {
-    return (int)CALL(SYS_eventfd2, value, flags);
+    return placed(CALL(SYS_eventfd2, value, flags));
 }
 
 ssize_t sys_read(int fd, void *buf, size_t len)
@@ -180,7 +227,7 @@ int sys_ioctl(int fd, unsigned long request, void *argument)
 
 int sys_open(const char *path, int flags, unsigned mode)
 {
-    return (int)CALL(SYS_openat, AT_FDCWD, path, flags, mode);
+    return placed(CALL(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 
 int sys_flock(int fd, int operation)
@@ -215,12 +262,12 @@ ssize_t sys_pwrite(int fd, const void *buf, size_t len, uint64_t at)
 
 int sys_pipe(int ret_fds[2], int flags)
 {
-    return (int)CALL(SYS_pipe2, ret_fds, flags);
+    return both_placed((int)CALL(SYS_pipe2, ret_fds, flags), ret_fds);
 }
 
 int sys_memfd_create(const char *name, unsigned flags)
 {
-    return (int)CALL(SYS_memfd_create, name, flags);
+    return placed(CALL(SYS_memfd_create, name, flags));
 }
 
 // No child of a fork has it.
@@ -272,12 +319,12 @@ ssize_t sys_process_vm_readv(pid_t pid, const struct iovec *local, unsigned loca
 
 int sys_pidfd_open(pid_t pid)
 {
-    return (int)CALL(SYS_pidfd_open, pid, 0);
+    return placed(CALL(SYS_pidfd_open, pid, 0));
 }
 
 int sys_pidfd_getfd(int pidfd, int fd)
 {
-    return (int)CALL(CALL_PIDFD_GETFD, pidfd, fd, 0);
+    return placed(CALL(CALL_PIDFD_GETFD, pidfd, fd, 0));
 }
 
 int sys_thread_look(pid_t pid, pid_t thread)
@@ -322,7 +369,7 @@ bool sys_has_hung_up(int fd)
 
 int sys_epoll_create(int flags)
 {
-    return (int)CALL(SYS_epoll_create1, flags);
+    return placed(CALL(SYS_epoll_create1, flags));
 }
 
 int sys_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)

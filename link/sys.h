@@ -2,7 +2,8 @@
 // own socket, connect, send, epoll … in libc's place, for programs that run on this very device.
 //
 // All return a value >= 0 or a negative errno; none is a cancellation point. Arguments as in the
-// calls' own man pages.
+// calls' own man pages. What they make never has the number of a standard descriptor
+// (link/descriptor.h).
 #pragma once
 
 #include <stdbool.h>

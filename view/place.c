@@ -66,10 +66,21 @@ const char *place_root(void)
 
 /* ---- how long -------------------------------------------------------------------------------- */
 
+// It stays open, and daemons that have closed their standard input use its number again.
+static int above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO) {
+        return fd;
+    }
+    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(fd);
+    return moved;
+}
+
 // -1: it is not there, or nobody's to open.
 static int open_locked(const char *path, int how)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = above_standard(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd >= 0 && flock(fd, how | LOCK_NB) != 0) {
         close(fd);
         fd = -1;

@@ -31,8 +31,8 @@ extern void (*contract_begin_pair)(void);
     X(abandoned_link_holds_no_descriptor)                          \
     X(closed_stream_has_no_owner_where_a_report_may_still_name_it) \
     X(programs_that_are_started_inherit_no_descriptor)             \
-    X(descriptor_0_is_as_good_as_any)                              \
-    X(stream_at_descriptor_0_connects_from_where_it_is_bound)      \
+    X(program_without_input_has_its_descriptor_0_left_alone)       \
+    X(without_input_a_stream_connects_from_where_it_is_bound)      \
     X(refused_connection_is_named)                                 \
     X(error_of_a_stream_that_is_not_read_can_be_asked_for)         \
     X(connected_stream_knows_its_addresses_and_segment_size)       \

@@ -185,7 +185,7 @@ static void without_descriptors_there_is_no_door_and_no_knock(void **state)
 }
 
 // In a program that was started without standard input.
-static void descriptor_0_is_as_good_as_any(void **state)
+static void descriptor_0_is_left_alone(void **state)
 {
     const struct net_flow flow = flow_of("192.0.2.12");
     const struct net_flow place = place_of(&flow, "192.0.2.12", flow.scope);
@@ -193,19 +193,20 @@ static void descriptor_0_is_as_good_as_any(void **state)
     pid_t process;
     const int input = dup(0);
     close(0);
-    const int opened = local_door_open(&other, &place), is_there = other.fd == 0;
-    const int knocked_at_0 = local_door_knock(&flow, &process);
+    const int opened = local_door_open(&other, &place), taken = fcntl(0, F_GETFD);
+    const int knocked_there = local_door_knock(&flow, &process);
     local_door_close(&other);
-    const int closed = fcntl(0, F_GETFD);
-    const int knocked = knock(); // by 0
+    const int knocked = knock();
+    const int taken_now = fcntl(0, F_GETFD);
     dup2(input, 0);
     close(input);
     assert_int_equal(opened, 0);
-    assert_true(is_there);
-    assert_true(knocked_at_0 > 0);
-    assert_int_equal(closed, -1);
-    assert_int_equal(knocked, 0);
-    close(knocked_at_0);
+    assert_int_equal(taken, -1);
+    assert_true(knocked_there > STDERR_FILENO);
+    assert_true(knocked > STDERR_FILENO);
+    assert_int_equal(taken_now, -1);
+    close(knocked);
+    close(knocked_there);
 }
 
 static void programs_that_are_started_inherit_nothing(void **state)
@@ -555,7 +556,7 @@ int main(void)
         DOOR_TEST(a_place_has_one_door),
         DOOR_TEST(who_connects_finds_the_address_or_one_that_stands_for_it),
         DOOR_TEST(without_descriptors_there_is_no_door_and_no_knock),
-        DOOR_TEST(descriptor_0_is_as_good_as_any),
+        DOOR_TEST(descriptor_0_is_left_alone),
         DOOR_TEST(programs_that_are_started_inherit_nothing),
         DOOR_TEST(another_users_door_is_left_alone),
         DOOR_TEST(other_users_are_sent_away_unheard),

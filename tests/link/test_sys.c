@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -199,7 +200,7 @@ static void descriptor_is_closed_once(void **state)
 
 static void copies_of_descriptors_do_not_outlive_exec(void **state)
 {
-    int fd = sys_eventfd(0, 0), copy = sys_dup(fd);
+    int fd = eventfd(0, 0), copy = sys_dup(fd);
     assert_int_not_equal(copy, fd);
     assert_int_equal(sys_fcntl(copy, F_GETFD, 0), FD_CLOEXEC);
     assert_int_equal(sys_fcntl(fd, F_GETFD, 0), 0);
@@ -253,6 +254,105 @@ static void waits_and_naps_last_as_long_as_they_say(void **state)
     sys_close(fds[1]);
     assert_true(sys_has_hung_up(fds[0]));
     sys_close(fds[0]);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+enum { STANDARD_COUNT = 3 };
+
+static void standard_close(int kept[STANDARD_COUNT])
+{
+    fflush(NULL);
+    for (int fd = 0; fd < STANDARD_COUNT; fd++) {
+        kept[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+        close(fd);
+    }
+}
+
+// Returns how many of them were open.
+static unsigned standard_open(const int kept[STANDARD_COUNT])
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < STANDARD_COUNT; fd++) {
+        count += fcntl(fd, F_GETFD) != -1;
+        dup2(kept[fd], fd);
+        close(kept[fd]);
+    }
+    return count;
+}
+
+// A descriptor through a socket of the process's own.
+static int passed(int fd)
+{
+    union {
+        struct cmsghdr head;
+        uint8_t octets[CMSG_SPACE(sizeof fd)];
+    } out = {.head = {CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS}}, in;
+    char octet = 0;
+    struct iovec iov = {&octet, 1};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &out, .msg_controllen = sizeof out};
+    int ends[2];
+    if (sys_socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, ends) != 0) {
+        return -1;
+    }
+    memcpy(CMSG_DATA(&out.head), &fd, sizeof fd);
+    sys_sendmsg(ends[0], &msg, 0);
+    msg.msg_control = &in;
+    sys_recvmsg(ends[1], &msg, MSG_CMSG_CLOEXEC);
+    memcpy(&fd, CMSG_DATA(&in.head), sizeof fd);
+    sys_close_fds(ends, 2);
+    return fd;
+}
+
+static void nothing_that_is_made_has_the_number_of_a_standard_descriptor(void **state)
+{
+    int kept[STANDARD_COUNT], pair[2], pipe[2];
+    const int own = sys_pidfd_open(getpid());
+    standard_close(kept);
+    const int made[] = {
+        sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+        sys_eventfd(0, EFD_CLOEXEC),
+        sys_open("/dev/null", O_RDONLY | O_CLOEXEC, 0),
+        sys_memfd_create("weft-test", MFD_CLOEXEC),
+        sys_epoll_create(EPOLL_CLOEXEC),
+        sys_pidfd_open(getpid()),
+        sys_dup(own),
+        passed(own),
+        sys_socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, pair) == 0 ? pair[0] : -1,
+        pair[1],
+        sys_pipe(pipe, O_CLOEXEC) == 0 ? pipe[0] : -1,
+        pipe[1],
+    };
+    const unsigned count = standard_open(kept);
+    assert_int_equal(count, 0);
+    for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) {
+        assert_true(made[i] >= STANDARD_COUNT);
+        assert_int_equal(sys_fcntl(made[i], F_GETFD, 0), FD_CLOEXEC);
+        sys_close(made[i]);
+    }
+    sys_close(own);
+}
+
+static void where_no_other_number_is_free_nothing_is_made(void **state)
+{
+    struct rlimit before, few;
+    int kept[STANDARD_COUNT], ends[2];
+    getrlimit(RLIMIT_NOFILE, &before);
+    const int last = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STANDARD_COUNT); // all below it are open
+    standard_close(kept);
+    few = (struct rlimit){.rlim_cur = (rlim_t)last + 1, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    errno = OF_THE_PROGRAM;
+    const int one = sys_eventfd(0, EFD_CLOEXEC), two = sys_pipe(ends, O_CLOEXEC);
+    const int seen = errno;
+    setrlimit(RLIMIT_NOFILE, &before);
+    const unsigned count = standard_open(kept);
+    sys_close(last);
+    assert_int_equal(one, -EMFILE);
+    assert_int_equal(two, -EMFILE);
+    assert_int_equal(seen, OF_THE_PROGRAM);
+    assert_int_equal(count, 0);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -367,6 +467,8 @@ int main(void)
         TEST(copies_of_descriptors_do_not_outlive_exec),
         TEST(events_are_waited_for),
         TEST(waits_and_naps_last_as_long_as_they_say),
+        TEST(nothing_that_is_made_has_the_number_of_a_standard_descriptor),
+        TEST(where_no_other_number_is_free_nothing_is_made),
         TEST(files_are_written_read_and_cut),
         TEST(links_are_read),
         TEST(memory_of_a_file_is_shared_and_foreign_memory_is_read),
