@@ -127,11 +127,19 @@ static bool is_for_us(const struct net_iface *iface, const struct ip_packet *pac
             net_addr_is_multicast(local));
 }
 
+// A datagram to one host in a frame to many (RFC 1122 section 3.3.6): whoever sends such has it
+// seen by all, and would be answered by each whose address is wrong.
+static bool is_astray(const struct net_iface *iface, const struct ip_packet *packet)
+{
+    return packet->was_for_many &&
+           (packet->protocol == IP_PROTOCOL_TCP || net_iface_has_addr(iface, &packet->flow.local));
+}
+
 static void on_packet(struct net_iface *iface, struct ip_packet *packet, bool is_checked,
                       instant_ns now, struct net_arrival *ret)
 {
     bool is_tcp = packet->protocol == IP_PROTOCOL_TCP;
-    if (!is_for_us(iface, packet) || (is_tcp && packet->was_for_many)) { // RFC 1122 section 3.3.6
+    if (!is_for_us(iface, packet) || is_astray(iface, packet)) {
         iface->counters.of_others++;
     } else if (is_from_nobody(iface, &packet->flow.remote)) {
         iface->counters.bad_senders++;

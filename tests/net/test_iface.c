@@ -513,6 +513,51 @@ static void echo_is_answered(void **state)
     assert_int_equal(end[0].counters.echoes, 2);
 }
 
+// As it arrives at the first host from the second, in a frame to `to`.
+static enum net_arrival_kind give_in_frame(const struct frame *packet, struct eth_addr to)
+{
+    const struct eth_header eth = {.dst = to, .src = {{2, 0, 0, 0, 0, 2}}, .type = ETH_TYPE_IPV4};
+    struct frame f = {.len = ETH_HEADER_LEN + packet->len};
+    eth_header_emit(&eth, f.octets);
+    memcpy(f.octets + ETH_HEADER_LEN, packet->octets, packet->len);
+    return give(&end[0], &f);
+}
+
+static struct frame datagram_frame(struct net_addr remote, struct net_addr local)
+{
+    static const uint8_t udp[] = {0xd0, 0x0d, 0x12, 0xb7, 0, 12, 0, 0, 'w', 'e', 'f', 't'};
+    struct ipv4_header ip = {
+        .total_len = IPV4_HEADER_LEN + sizeof udp, .ttl = 60, .protocol = IP_PROTOCOL_UDP};
+    struct frame f;
+    memcpy(ip.src, net_addr_ipv4(&remote), IPV4_ADDR_LEN);
+    memcpy(ip.dst, net_addr_ipv4(&local), IPV4_ADDR_LEN);
+    f.len = ipv4_header_emit(&ip, f.octets) + sizeof udp;
+    memcpy(f.octets + IPV4_HEADER_LEN, udp, sizeof udp);
+    return f;
+}
+
+// RFC 1122 section 3.3.6: of UDP and ICMP too.
+static void packets_to_one_host_in_frames_for_everybody_are_dropped(void **state)
+{
+    (void)state;
+    static const uint8_t all_octets[] = {255, 255, 255, 255};
+    const struct eth_addr all = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}, ours = {{2, [5] = 1}};
+    const struct icmp_header request = {.type = ICMP_ECHO_REQUEST, .rest = 0x12340001};
+    const struct frame ping = icmp_frame(v4(2), v4(1), &request, (const uint8_t *)"ping", 4);
+    const struct frame datagram = datagram_frame(v4(2), v4(1));
+    const struct frame to_all = datagram_frame(v4(2), net_addr_from_ipv4(all_octets));
+    make(true, false);
+    end[0].config.takes_datagrams = true;
+    assert_int_equal(give_in_frame(&ping, all), NET_ARRIVAL_NOTHING);
+    assert_int_equal(give_in_frame(&datagram, all), NET_ARRIVAL_NOTHING);
+    assert_int_equal(end[0].counters.of_others, 2);
+    assert_int_equal(end[0].counters.echoes, 0);
+    assert_int_equal(give_in_frame(&datagram, ours), NET_ARRIVAL_DATAGRAM);
+    assert_int_equal(give_in_frame(&to_all, all), NET_ARRIVAL_DATAGRAM);
+    give_in_frame(&ping, ours);
+    assert_int_equal(end[0].counters.echoes, 1);
+}
+
 // `quoted`: how much of a segment of ours the message carries.
 static enum net_arrival_kind complain(struct net_addr local, struct net_addr remote,
                                       const struct icmp_header *h, size_t quoted)
@@ -597,6 +642,7 @@ int main(void)
         cmocka_unit_test(frames_to_other_stations_are_dropped),
         cmocka_unit_test(segments_in_frames_for_everybody_are_dropped),
         cmocka_unit_test(echo_is_answered),
+        cmocka_unit_test(packets_to_one_host_in_frames_for_everybody_are_dropped),
         cmocka_unit_test(message_about_a_segment_names_its_connection),
         cmocka_unit_test(smaller_mtu_of_a_path_is_told_within_bounds),
         cmocka_unit_test(messages_about_nothing_of_ours_are_refused),
