@@ -24,7 +24,7 @@
 #include "wire/eth.h"
 #include "wire/ip.h"
 
-enum { NET_IFACE_ADDR_MAX = 8, NET_MTU_MIN = 576, NET_MTU_MAX = 65535 };
+enum { NET_IFACE_ADDR_MAX = 8, NET_MTU_MIN = 576, NET_MTU_MAX = 65535, NET_HOPS_DEFAULT = 64 };
 
 struct net_iface_addr {
     struct net_addr addr;
@@ -54,8 +54,9 @@ struct net_iface_config {
     unsigned addr_count;
     struct net_addr gateway_ipv4, gateway_ipv6; // all zero: none
     uint16_t mtu;                               // octets of an IP packet
-    bool has_ethernet;                          // frames, not packets; then ...
-    struct eth_addr eth;                        // ... this is the interface's address
+    uint8_t hops;         // TTL or hop limit of what we send; 0: NET_HOPS_DEFAULT
+    bool has_ethernet;    // frames, not packets; then ...
+    struct eth_addr eth;  // ... this is the interface's address
     bool offloads;        // whoever takes frames completes checksums and cuts large ones
     bool takes_datagrams; // of UDP, to any group too: who is above knows its groups and ports
     struct net_frame_port port;

@@ -122,8 +122,8 @@ static void answer_echo(struct net_iface *iface, const struct ip_packet *packet,
                                 .rest = request->rest};
     icmp_header_emit(&reply, data, icmp_pseudo_sum(&packet->flow, packet->body.len), header);
     iface->counters.echoes++;
-    iface_send_message(iface, &packet->flow, IFACE_HOPS, span_of(header, sizeof header), data,
-                       &packet->from_eth);
+    iface_send_message(iface, &packet->flow, iface->config.hops, span_of(header, sizeof header),
+                       data, &packet->from_eth);
 }
 
 static bool is_neighbour_message(const struct ip_packet *packet, const struct icmp_header *h)

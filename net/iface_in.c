@@ -17,6 +17,7 @@ void net_iface_init(struct net_iface *iface, const struct net_iface_config *conf
 {
     CHECK(config->addr_count <= NET_IFACE_ADDR_MAX && config->mtu >= NET_MTU_MIN);
     *iface = (struct net_iface){.config = *config};
+    iface->config.hops = config->hops != 0 ? config->hops : NET_HOPS_DEFAULT;
     net_neighbours_init(&iface->neighbours);
 }
 

@@ -46,7 +46,7 @@ enum net_sent iface_find_neighbour(struct net_iface *iface, const struct net_add
 
 // iface_frame.c
 
-enum { IFACE_HOPS = 64, IFACE_HEADERS_MAX = ETH_HEADER_LEN + IPV6_HEADER_LEN };
+enum { IFACE_HEADERS_MAX = ETH_HEADER_LEN + IPV6_HEADER_LEN };
 
 // What stands in the headers of a packet, beside the interface's own.
 struct iface_headers {

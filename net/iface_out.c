@@ -79,7 +79,7 @@ enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flo
     struct iface_headers h = {.flow = flow,
                               .tos = tos | segments->ecn,
                               .protocol = transport->protocol,
-                              .hops = IFACE_HOPS,
+                              .hops = iface->config.hops,
                               .to = &to};
     enum net_sent found = iface_find_neighbour(iface, &flow->remote, now, &to);
     *ret_count = 0;

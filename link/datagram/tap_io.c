@@ -17,7 +17,6 @@
 #include "wire/udp_header.h"
 
 enum {
-    HOPS_DEFAULT = 64,
     READS_MAX = 64, // frames at a look, whatever they bring
 };
 
@@ -29,13 +28,18 @@ static uint8_t *append(uint8_t *at, struct span octets)
     return at + octets.len;
 }
 
-static size_t ip_header_put(const struct datagram_path *path, const struct net_flow *flow,
-                            size_t body_len, uint8_t *at)
+static uint8_t hops_of(const struct datagram_tap *t, const struct datagram_path *path)
+{
+    return path->hop_limit != 0 ? path->hop_limit : t->iface.config.hops;
+}
+
+static size_t ip_header_put(const struct datagram_tap *t, const struct datagram_path *path,
+                            const struct net_flow *flow, size_t body_len, uint8_t *at)
 {
     const struct net_packet header = {
         .tos = path->traffic_class,
         .protocol = IP_PROTOCOL_UDP,
-        .hops = path->hop_limit != 0 ? path->hop_limit : HOPS_DEFAULT,
+        .hops = hops_of(t, path),
         .flow_label = path->flow_label,
         .body_len = body_len,
     };
@@ -65,7 +69,7 @@ static void packet_fill(const struct datagram_tap *t, const struct datagram_tx *
     const struct net_flow flow = {.local = datagram_tap_addr(&tx->path->local),
                                   .remote = datagram_tap_addr(&tx->path->remote)};
     const size_t udp_len = UDP_HEADER_LEN + len_of(tx) + ICRC_LEN;
-    const size_t ip_len = ip_header_put(tx->path, &flow, udp_len, p->octets);
+    const size_t ip_len = ip_header_put(t, tx->path, &flow, udp_len, p->octets);
     uint8_t *const udp = p->octets + ip_len;
     put_be16(udp + UDP_OFF_SRC_PORT, tx->path->source_port);
     put_be16(udp + UDP_OFF_DST_PORT, t->config.port);
@@ -307,7 +311,7 @@ static bool looped_take(struct datagram_tap *t, struct tap_packet *p, struct dat
         .flow_label = p->path.flow_label,
         .source_port = p->path.source_port,
         .traffic_class = p->path.traffic_class,
-        .hop_limit = p->path.hop_limit != 0 ? p->path.hop_limit : HOPS_DEFAULT,
+        .hop_limit = hops_of(t, &p->path),
         .is_checked = true,
         .octets = span_of(p->octets + p->head_len, p->len - p->head_len - ICRC_LEN),
     };

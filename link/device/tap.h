@@ -20,6 +20,7 @@ struct device_tap_config {
     unsigned addr_count;
     struct net_addr gateway_ipv4, gateway_ipv6; // all zero: none
     uint16_t mtu;                               // 0: the interface's
+    uint8_t ttl;                                // of packets; 0: NET_HOPS_DEFAULT
     bool offloads;                              // false: every packet whole and by itself
     uint64_t seed;                              // of the Ethernet address and of ports
     struct trace *trace;                        // may be NULL
@@ -27,8 +28,8 @@ struct device_tap_config {
 
 #define TAP_VALUES "tap:NAME,ADDRESS/PREFIX... or tun:NAME,ADDRESS/PREFIX..."
 
-// Reads "tap:weft0,10.0.0.2/24,fd00::2/64,gateway=10.0.0.1,mtu=9000"; "nooffload" may stand among
-// them. False: it cannot be understood, or names no address. The seed is left 0.
+// Reads "tap:weft0,10.0.0.2/24,fd00::2/64,gateway=10.0.0.1,mtu=9000,ttl=4"; "nooffload" may stand
+// among them. False: it cannot be understood, or names no address. The seed is left 0.
 bool device_tap_config_parse(const char *text, struct device_tap_config *ret);
 
 // Returns 0 or a negative errno (-EPERM, -EBUSY: another process has it …).

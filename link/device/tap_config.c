@@ -42,7 +42,7 @@ static bool gateway_set(const char *text, struct device_tap_config *c)
 
 static bool item_apply(char *item, struct device_tap_config *c)
 {
-    static const char gateway[] = "gateway=", mtu[] = "mtu=";
+    static const char gateway[] = "gateway=", mtu[] = "mtu=", ttl[] = "ttl=";
     uint64_t number;
     if (strncmp(item, gateway, sizeof gateway - 1) == 0) {
         return gateway_set(item + sizeof gateway - 1, c);
@@ -50,6 +50,11 @@ static bool item_apply(char *item, struct device_tap_config *c)
     if (strncmp(item, mtu, sizeof mtu - 1) == 0) {
         bool is_good = text_number_parse(item + sizeof mtu - 1, NET_MTU_MIN, NET_MTU_MAX, &number);
         c->mtu = (uint16_t)number;
+        return is_good;
+    }
+    if (strncmp(item, ttl, sizeof ttl - 1) == 0) {
+        bool is_good = text_number_parse(item + sizeof ttl - 1, 1, UINT8_MAX, &number);
+        c->ttl = (uint8_t)number;
         return is_good;
     }
     if (strcmp(item, "nooffload") == 0) {

@@ -176,6 +176,7 @@ static void describe(struct tap_interface *t, const struct device_tap_config *co
         .gateway_ipv4 = config->gateway_ipv4,
         .gateway_ipv6 = config->gateway_ipv6,
         .mtu = config->mtu != 0 ? config->mtu : mtu,
+        .hops = config->ttl,
         .has_ethernet = !config->is_tun,
         .eth = eth_addr_draw(&rng),
         .offloads = config->offloads,

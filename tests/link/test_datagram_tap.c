@@ -95,6 +95,7 @@ static void tap_make(const char *kind, const struct datagram_tap_config *wish)
     struct datagram_tap_config config = *wish;
     snprintf(text, sizeof text, "%s:weft0," ADDRESSES, kind);
     assert_true(device_tap_config_parse(text, &config.interface));
+    config.interface.ttl = wish->interface.ttl;
     config.interface.seed = 0x1234567;
     config.clock = clock_of_tap;
     assert_int_equal(datagram_tap_create(&config, &pair.link[tap_at]), 0);
@@ -453,6 +454,26 @@ static void what_is_longer_than_the_interface_takes_is_dropped(void **state)
     assert_int_equal(datagram_counted(the_link, "too_long"), 1);
 }
 
+static void expect_lifetime(uint8_t ttl)
+{
+    uint8_t packet[2000];
+    own_network_skip(why_not);
+    assert_true(put_to(&pair.ipv4[1], 1, 64));
+    assert_true(datagram_flush(the_link));
+    assert_true(see(packet, sizeof packet, 2000) > 0);
+    assert_int_equal(packet[IPV4_OFF_TTL], ttl);
+}
+
+static void lifetime_of_packets_is_64(void **state)
+{
+    expect_lifetime(64);
+}
+
+static void lifetime_of_packets_is_what_the_interface_is_to_have(void **state)
+{
+    expect_lifetime(3);
+}
+
 static void packet_to_an_address_of_our_own_is_on_no_wire(void **state)
 {
     uint8_t packet[2000];
@@ -540,6 +561,7 @@ static void interface_of_somebody_else_cannot_be_had(void **state)
 
 int main(void)
 {
+    static struct datagram_tap_config hasty = {.interface = {.ttl = 3}};
     static struct datagram_tap_config unchecked = {.is_unchecked = true};
     static struct datagram_tap_config corrupt;
     fault_config_parse("corrupt=50%,seed=3", &corrupt.corrupt);
@@ -569,6 +591,9 @@ int main(void)
                                                  &corrupt),
         ALONE(what_leaves_has_a_right_icrc),
         ALONE(what_is_longer_than_the_interface_takes_is_dropped),
+        ALONE(lifetime_of_packets_is_64),
+        cmocka_unit_test_prestate_setup_teardown(
+            lifetime_of_packets_is_what_the_interface_is_to_have, begin_alone, end_alone, &hasty),
         ALONE(packet_to_an_address_of_our_own_is_on_no_wire),
         ALONE(member_of_a_group_gets_its_own_copy),
         cmocka_unit_test_setup_teardown(neighbour_that_does_not_answer_holds_up_nobody,

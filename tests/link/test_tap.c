@@ -430,7 +430,9 @@ static void devices_are_read_as_they_are_written(void **state)
     (void)state;
     struct device_tap_config c;
     assert_true(device_tap_config_parse(
-        "tap:eth9,10.0.0.2/24,fd00::2/64,gateway=10.0.0.1,gateway=fd00::1,mtu=9000,nooffload", &c));
+        "tap:eth9,10.0.0.2/24,fd00::2/64,gateway=10.0.0.1,gateway=fd00::1,mtu=9000,ttl=3,"
+        "nooffload",
+        &c));
     assert_string_equal(c.name, "eth9");
     assert_false(c.is_tun);
     assert_int_equal(c.addr_count, 2);
@@ -438,6 +440,7 @@ static void devices_are_read_as_they_are_written(void **state)
     assert_true(net_addr_is_ipv4(&c.addrs[0].addr));
     assert_int_equal(c.addrs[1].prefix_len, 64);
     assert_int_equal(c.mtu, 9000);
+    assert_int_equal(c.ttl, 3);
     assert_false(c.offloads);
     assert_false(net_addr_is_any(&c.gateway_ipv4));
     assert_false(net_addr_is_any(&c.gateway_ipv6));
@@ -460,6 +463,8 @@ static void devices_that_cannot_be_understood_are_refused(void **state)
         "tap:weft0,224.0.0.1/24",
         "tap:weft0,fd00::2/129",
         "tap:weft0,10.0.0.2/24,mtu=100",
+        "tap:weft0,10.0.0.2/24,ttl=0",
+        "tap:weft0,10.0.0.2/24,ttl=256",
         "tap:weft0,10.0.0.2/24,gateway=x",
         "tap:weft0,10.0.0.2/24,bogus",
         "tap:a-name-of-sixteen,10.0.0.2/24",

@@ -113,6 +113,23 @@ static enum net_sent send_segment(struct net_addr local, struct net_addr remote)
     return net_iface_send(&iface, &flow, 8, packet_cut(&cut, &batch, false), 0, &count);
 }
 
+// MUST-49 of RFC 9293: it can be set. That of neighbour discovery is 255 always.
+static void lifetime_of_packets_is_the_interface_s(void **state)
+{
+    const uint8_t set[] = {0, 5}, found[] = {NET_HOPS_DEFAULT, 5};
+    for (unsigned i = 0; i < 2; i++) {
+        struct net_iface_config config = iface.config;
+        config.hops = set[i];
+        config.has_ethernet = false;
+        sent_count = 0;
+        net_iface_init(&iface, &config);
+        assert_int_equal(send_segment(v4(1), v4(2)), NET_SENT);
+        assert_int_equal(send_segment(v6(1), v6(2)), NET_SENT);
+        assert_int_equal(sent[0][IPV4_OFF_TTL], found[i]);
+        assert_int_equal(sent[1][IPV6_OFF_HOP_LIMIT], found[i]);
+    }
+}
+
 /* ---- ARP ------------------------------------------------------------------------------------- */
 
 #define ARP_ANSWER                                                               \
@@ -267,6 +284,7 @@ static void segment_over_ipv6_has_its_length_and_class(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(lifetime_of_packets_is_the_interface_s),
         TEST(question_by_arp_is_to_everybody),
         TEST(question_by_arp_is_answered_to_who_asked),
         TEST(neighbour_that_was_known_is_asked_itself),
