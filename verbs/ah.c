@@ -27,6 +27,9 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     if (identity->max_ah == 0) {
         return front_null(EOPNOTSUPP);
     }
+    if (!front_pd_is_known(pd)) {
+        return front_null(ENOENT);
+    }
     int error = front_datagram_path_fill(pd->context, attr, &path);
     if (error != 0) {
         return front_null(error);

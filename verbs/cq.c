@@ -13,6 +13,11 @@ STATIC_CHECK(sizeof(((struct cqe *)0)->opcode) == sizeof(enum ibv_wc_opcode));
 
 enum { POLL_CHUNK_COUNT = 16 }; // entries taken under one hold of the lock: 1 KiB of stack
 
+static bool is_known(const struct ibv_cq *cq)
+{
+    return cq->handle == front_handle_of(cq);
+}
+
 static int cq_attr_check(struct ibv_context *context, uint32_t cqe_count,
                          const struct ibv_comp_channel *channel, uint32_t comp_vector)
 {
@@ -105,7 +110,7 @@ static void cq_free(struct front_cq *cq)
 int ibv_destroy_cq(struct ibv_cq *ibv_cq)
 {
     struct front_cq *cq = (struct front_cq *)ibv_cq;
-    if (ibv_cq->handle != front_handle_of(cq)) {
+    if (!is_known(ibv_cq)) {
         return front_fail(ENOENT);
     }
     if (!front_is_alive(ibv_cq->context)) {
@@ -130,6 +135,9 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
 int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 {
     struct front_cq *cq = (struct front_cq *)ibv_cq;
+    if (!is_known(ibv_cq)) {
+        return front_fail(ENOENT);
+    }
     if (!front_is_alive(ibv_cq->context)) {
         return front_fail(EIO);
     }
@@ -208,6 +216,9 @@ int front_modify_cq(struct ibv_cq *ibv_cq, struct ibv_modify_cq_attr *attr)
     struct front_cq *cq = (struct front_cq *)ibv_cq;
     if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE) {
         return front_fail(EOPNOTSUPP);
+    }
+    if (!is_known(ibv_cq)) {
+        return front_fail(ENOENT);
     }
     if (!front_is_alive(ibv_cq->context)) {
         return front_fail(EIO);

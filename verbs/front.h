@@ -197,6 +197,17 @@ static inline struct front_pd *front_domain_of(struct ibv_pd *pd)
     return front->domain != NULL ? front->domain : front;
 }
 
+// Does the kernel know a domain by what the program has in its hands?
+static inline bool front_pd_is_known(const struct ibv_pd *pd)
+{
+    return front_pd_is_same(pd, &((const struct front_pd *)pd)->as_made);
+}
+
+struct front_mw {
+    struct ibv_mw mw;
+    uint32_t stag; // its first key, which is its handle too; programs write into mw.rkey
+};
+
 struct front_ah {
     struct ibv_ah ah;
     struct front_pd *domain; // which lasts as long as this; ah.pd may be a parent domain

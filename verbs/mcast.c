@@ -13,6 +13,9 @@ static int may_have_groups(struct ibv_qp *qp)
     if (front_identity_of(qp->context)->max_groups == 0) {
         return EOPNOTSUPP;
     }
+    if (qp->handle != qp->qp_num) {
+        return ENOENT;
+    }
     if (!front_is_alive(qp->context)) {
         return EIO;
     }

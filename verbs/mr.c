@@ -36,6 +36,9 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     if (error != 0) {
         return front_null(error);
     }
+    if (!front_pd_is_known(pd)) {
+        return front_null(ENOENT);
+    }
     if (!front_is_alive(pd->context)) {
         return front_null(EIO);
     }
@@ -99,6 +102,9 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
     if (error != 0) {
         return rereg_refuse(error);
     }
+    if (mr->handle != mr->lkey || ((flags & IBV_REREG_MR_CHANGE_PD) && !front_pd_is_known(pd))) {
+        return rereg_refuse(ENOENT);
+    }
     if (!front_is_alive(mr->context)) {
         return rereg_refuse(EIO);
     }
@@ -146,6 +152,9 @@ int front_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_
     }
     if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) != 0 || num_sge == 0) {
         return front_fail(EINVAL);
+    }
+    if (!front_pd_is_known(pd)) {
+        return front_fail(ENOENT);
     }
     if (!front_is_alive(pd->context)) {
         return front_fail(EIO);

@@ -6,36 +6,38 @@
 
 struct ibv_mw *front_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
+    if (!front_pd_is_known(pd)) {
+        return front_null(ENOENT);
+    }
     if (!front_is_alive(pd->context)) {
         return front_null(EIO);
     }
-    struct ibv_mw *mw = calloc(1, sizeof *mw);
+    struct front_mw *mw = calloc(1, sizeof *mw);
     if (mw == NULL) {
         return front_null(ENOMEM);
     }
-    uint32_t rkey;
-    int error = rnic_window_alloc(front_context_of(pd->context)->rnic, pd->handle, type, &rkey);
+    int error = rnic_window_alloc(front_context_of(pd->context)->rnic, pd->handle, type, &mw->stag);
     if (error != 0) {
         free(mw);
         return front_null(-error);
     }
-    *mw = (struct ibv_mw){
+    mw->mw = (struct ibv_mw){
         .context = pd->context,
         .pd = pd,
-        .rkey = rkey,
-        .handle = rkey,
+        .rkey = mw->stag,
+        .handle = mw->stag,
         .type = type,
     };
-    front_context_hold(mw->context);
-    return mw;
+    front_context_hold(pd->context);
+    return &mw->mw;
 }
 
 int front_dealloc_mw(struct ibv_mw *mw)
 {
-    // The handle, since programs write keys of their own into `rkey`.
-    int error = 0;
-    if (front_is_alive(mw->context)) {
-        error = rnic_window_dealloc(front_context_of(mw->context)->rnic, mw->handle);
+    const uint32_t stag = ((const struct front_mw *)mw)->stag;
+    int error = mw->handle == stag ? 0 : -ENOENT;
+    if (error == 0 && front_is_alive(mw->context)) {
+        error = rnic_window_dealloc(front_context_of(mw->context)->rnic, stag);
     }
     if (error != 0) {
         return front_fail(-error);

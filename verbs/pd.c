@@ -42,7 +42,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     struct front_pd *front = front_pd_of(pd);
     int error = 0;
-    if (!front_pd_is_same(pd, &front->as_made)) {
+    if (!front_pd_is_known(pd)) {
         return front_fail(ENOENT);
     }
     if (atomic_load(&front->parent_count) > 0 || atomic_load(&front->ah_count) > 0) {
@@ -99,6 +99,9 @@ static int parent_check(const struct ibv_context *context,
     if (attr->pd == NULL || attr->pd->context != context ||
         (attr->td != NULL && attr->td->context != context)) {
         return EINVAL;
+    }
+    if (!front_pd_is_known(attr->pd)) {
+        return ENOENT;
     }
     return (attr->comp_mask & ~harmless) != 0 ? EOPNOTSUPP : 0;
 }

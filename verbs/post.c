@@ -83,7 +83,7 @@ int front_send_seal(const struct front_qp *qp, struct send_wqe *wqe)
 static uint32_t window_key(const struct ibv_mw *mw, uint32_t wanted)
 {
     const uint32_t chosen = 0xff;
-    return (mw->handle & ~chosen) | (wanted & chosen);
+    return (((const struct front_mw *)mw)->stag & ~chosen) | (wanted & chosen);
 }
 
 int front_bind_fill(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,

@@ -34,9 +34,9 @@ static bool has_type(const struct ibv_context *context, enum ibv_qp_type type)
     return (unsigned)type < 32 && (front_identity_of(context)->qp_types & 1U << type) != 0;
 }
 
-static bool are_known(const struct ibv_qp_init_attr *attr)
+static bool are_known(const struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-    return attr->send_cq->handle == front_handle_of(attr->send_cq) &&
+    return front_pd_is_known(pd) && attr->send_cq->handle == front_handle_of(attr->send_cq) &&
            attr->recv_cq->handle == front_handle_of(attr->recv_cq) &&
            (attr->srq == NULL || attr->srq->handle == front_handle_of(attr->srq));
 }
@@ -48,8 +48,11 @@ static int init_attr_check(const struct ibv_pd *pd, const struct ibv_qp_init_att
     }
     if (attr->send_cq == NULL || attr->recv_cq == NULL || attr->send_cq->context != pd->context ||
         attr->recv_cq->context != pd->context ||
-        (attr->srq != NULL && attr->srq->context != pd->context) || !are_known(attr)) {
+        (attr->srq != NULL && attr->srq->context != pd->context)) {
         return EINVAL;
+    }
+    if (!are_known(pd, attr)) {
+        return ENOENT;
     }
     if (attr->srq != NULL && attr->qp_type == IBV_QPT_UC) { // as ibv_create_qp(3) promises
         return EINVAL;

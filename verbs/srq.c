@@ -4,8 +4,16 @@
 
 #include "verbs/front.h"
 
+static bool is_known(const struct ibv_srq *srq)
+{
+    return srq->handle == front_handle_of(srq);
+}
+
 static int srq_attr_check(const struct ibv_pd *pd, const struct ibv_srq_attr *attr)
 {
+    if (!front_pd_is_known(pd)) {
+        return ENOENT;
+    }
     if (!front_is_alive(pd->context)) {
         return EIO;
     }
@@ -57,6 +65,9 @@ int ibv_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask)
     if ((mask & ~IBV_SRQ_LIMIT) != 0 || ((mask & IBV_SRQ_LIMIT) && attr->srq_limit > srq->max_wr)) {
         return front_fail(EINVAL);
     }
+    if (!is_known(ibv_srq)) {
+        return front_fail(ENOENT);
+    }
     if (!front_is_alive(ibv_srq->context)) {
         return front_fail(EIO);
     }
@@ -74,6 +85,9 @@ int ibv_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask)
 int ibv_query_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr)
 {
     struct front_srq *srq = (struct front_srq *)ibv_srq;
+    if (!is_known(ibv_srq)) {
+        return front_fail(ENOENT);
+    }
     if (!front_is_alive(ibv_srq->context)) {
         return front_fail(EIO);
     }
@@ -88,7 +102,7 @@ int ibv_query_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr)
 int ibv_destroy_srq(struct ibv_srq *ibv_srq)
 {
     struct front_srq *srq = (struct front_srq *)ibv_srq;
-    if (ibv_srq->handle != front_handle_of(srq)) {
+    if (!is_known(ibv_srq)) {
         return front_fail(ENOENT);
     }
     if (front_is_alive(ibv_srq->context)) {

@@ -412,37 +412,72 @@ static void objects_whose_handle_was_changed_are_not_there(void **state)
 {
     struct bench *b = *state;
     struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 8, .max_sge = 1}};
+    struct ibv_srq_attr limit = {.srq_limit = 1};
     struct ibv_qp_init_attr attr = bench_qp_attr(b->cq), with_cq = attr, with_srq = attr, init;
     struct ibv_qp_attr qp_attr = {.qp_state = IBV_QPS_ERR};
+    struct ibv_modify_cq_attr moderate = {.attr_mask = IBV_CQ_ATTR_MODERATE};
     struct ibv_srq *srq = ibv_create_srq(b->pd, &srq_attr);
     struct ibv_cq *cq = ibv_create_cq(b->context, 4, NULL, NULL, 0);
     struct ibv_mr *mr = ibv_reg_mr(b->pd, b->buf, 64, 0);
+    struct ibv_mw *mw = ibv_alloc_mw(b->pd, IBV_MW_TYPE_2);
     struct ibv_qp *qp = ibv_create_qp(b->pd, &attr);
-    struct ibv_pd *pd = ibv_alloc_pd(b->context);
-    uint32_t *handles[] = {&srq->handle, &cq->handle, &mr->handle, &qp->handle, &pd->handle};
+    uint32_t *handles[] = {&srq->handle, &cq->handle, &mr->handle, &mw->handle, &qp->handle};
     with_cq.recv_cq = cq;
     with_srq.srq = srq;
     for (unsigned i = 0; i < 5; i++) {
-        *handles[i] ^= 0x5500;
+        *handles[i] ^= 0x55;
     }
-    assert_refused(ibv_create_qp(b->pd, &with_cq), EINVAL);
-    assert_refused(ibv_create_qp(b->pd, &with_srq), EINVAL);
+    assert_refused(ibv_create_qp(b->pd, &with_cq), ENOENT);
+    assert_refused(ibv_create_qp(b->pd, &with_srq), ENOENT);
     assert_int_equal(ibv_modify_qp(qp, &qp_attr, IBV_QP_STATE), ENOENT);
     assert_int_equal(ibv_query_qp(qp, &qp_attr, IBV_QP_STATE, &init), ENOENT);
     assert_int_equal(ibv_destroy_qp(qp), ENOENT);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(errno, ENOENT);
     assert_int_equal(ibv_dereg_mr(mr), ENOENT);
+    assert_int_equal(ibv_dealloc_mw(mw), ENOENT);
+    assert_int_equal(ibv_resize_cq(cq, 8), ENOENT);
+    assert_int_equal(ibv_modify_cq(cq, &moderate), ENOENT);
     assert_int_equal(ibv_destroy_cq(cq), ENOENT);
+    assert_int_equal(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), ENOENT);
+    assert_int_equal(ibv_query_srq(srq, &limit), ENOENT);
     assert_int_equal(ibv_destroy_srq(srq), ENOENT);
-    assert_int_equal(ibv_dealloc_pd(pd), ENOENT);
     for (unsigned i = 0; i < 5; i++) {
-        *handles[i] ^= 0x5500;
+        *handles[i] ^= 0x55;
     }
     assert_int_equal(ibv_query_qp(qp, &qp_attr, IBV_QP_STATE, &init), 0);
     assert_int_equal(qp_attr.qp_state, IBV_QPS_RESET);
+    assert_int_equal(ibv_query_srq(srq, &limit), 0);
+    assert_int_equal(limit.srq_limit, 0);
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
     assert_int_equal(ibv_destroy_cq(cq), 0);
     assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
+static void nothing_is_made_in_a_domain_whose_handle_was_changed(void **state)
+{
+    struct bench *b = *state;
+    struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 8, .max_sge = 1}};
+    struct ibv_qp_init_attr attr = bench_qp_attr(b->cq);
+    struct ibv_pd *pd = ibv_alloc_pd(b->context);
+    struct ibv_parent_domain_init_attr parent = {.pd = pd};
+    struct ibv_sge sge = {(uintptr_t)b->buf, 64, b->mr->lkey};
+    const uint32_t handle = pd->handle;
+    pd->handle = b->pd->handle; // of a domain that there is
+    assert_refused(ibv_reg_mr(pd, b->buf, 64, 0), ENOENT);
+    assert_refused(ibv_alloc_mw(pd, IBV_MW_TYPE_1), ENOENT);
+    assert_refused(ibv_create_srq(pd, &srq_attr), ENOENT);
+    assert_refused(ibv_create_qp(pd, &attr), ENOENT);
+    assert_refused(ibv_alloc_parent_domain(b->context, &parent), ENOENT);
+    assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), ENOENT);
+    assert_int_equal(ibv_rereg_mr(b->mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(ibv_dealloc_pd(pd), ENOENT);
+    pd->handle = handle;
     assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
@@ -507,6 +542,7 @@ int main(void)
         CASE(wrong_receives),
         CASE(shared_receive_queues),
         CASE(objects_whose_handle_was_changed_are_not_there),
+        CASE(nothing_is_made_in_a_domain_whose_handle_was_changed),
         CASE(domain_of_another_context_is_not_there),
         CASE(absent_objects),
     };

@@ -548,6 +548,19 @@ static union ibv_gid group_gid(uint8_t n)
         .raw = {0xff, 0x0e, [10] = 0xff, [11] = 0xff, [12] = 239, [13] = 7, [14] = 7, [15] = n}};
 }
 
+static void group_is_not_joined_or_left_by_a_queue_pair_whose_handle_was_changed(void **state)
+{
+    struct ibv_qp *qp = roce_ud_ready(&bench);
+    const union ibv_gid group = group_gid(9);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
+    qp->handle ^= 0x5500;
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), ENOENT);
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), ENOENT);
+    qp->handle ^= 0x5500;
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void datagram_to_a_group_is_for_those_attached(void **state)
 {
     struct ibv_qp *a = roce_ud_ready(&bench), *b = roce_ud_ready(&bench);
@@ -767,6 +780,7 @@ int main(void)
         CASE(queue_pair_says_that_it_is_draining),
         CASE(one_shot_commands_are_for_connections),
         CASE(work_posted_in_reset_is_refused),
+        CASE(group_is_not_joined_or_left_by_a_queue_pair_whose_handle_was_changed),
         CASE(datagram_to_a_group_is_for_those_attached),
         CASE(domain_of_an_address_handle_is_in_use),
         CASE(queue_pair_in_a_group_is_in_use),

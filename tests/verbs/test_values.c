@@ -234,6 +234,22 @@ static void address_handles_are_made_of_addresses_that_there_are(void **state)
     bench_fini(&b);
 }
 
+static void address_handles_are_not_made_in_a_domain_whose_handle_was_changed(void **state)
+{
+    struct bench b;
+    roce_init(&b);
+    struct ibv_pd *pd = ibv_alloc_pd(b.context);
+    struct ibv_ah_attr attr = roce_ah_attr(b.context);
+    const uint32_t handle = pd->handle;
+    pd->handle = b.pd->handle;
+    errno = 0;
+    assert_null(ibv_create_ah(pd, &attr));
+    assert_int_equal(errno, ENOENT);
+    pd->handle = handle;
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    bench_fini(&b);
+}
+
 // As many as the device says at a time, and one that went makes room.
 static void address_handles_are_counted(void **state)
 {
@@ -286,6 +302,7 @@ int main(void)
         cmocka_unit_test(streams_take_a_destination_with_a_state_alone),
         cmocka_unit_test(packets_take_each_attribute_and_tell_it),
         cmocka_unit_test(address_handles_are_made_of_addresses_that_there_are),
+        cmocka_unit_test(address_handles_are_not_made_in_a_domain_whose_handle_was_changed),
         cmocka_unit_test(address_handles_are_counted),
         cmocka_unit_test(who_sent_is_known_by_a_grh),
     };
