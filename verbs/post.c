@@ -103,7 +103,7 @@ int front_bind_fill(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey
         .lkey = info->mr != NULL ? info->mr->lkey : 0,
         .addr = info->addr,
         .length = info->length,
-        .access = info->mw_access_flags,
+        .access = info->mw_access_flags & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE,
     };
     return 0;
 }

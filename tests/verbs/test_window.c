@@ -137,6 +137,19 @@ static void key_before_is_dead_once_another_is_bound(void **state)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+// As of regions, such flags are hints: who does not know one lets it be.
+static void optional_access_is_no_reason_to_refuse(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mw *mw = window_of(&p->b);
+    struct ibv_send_wr wr = bind_of(&p->b, mw, 1), *bad;
+    wr.bind_mw.bind_info.mw_access_flags |= IBV_ACCESS_OPTIONAL_RANGE;
+    assert_int_equal(ibv_post_send(p->b.qp, &wr, &bad), 0);
+    assert_int_equal(bench_poll(p->b.cq).status, IBV_WC_SUCCESS);
+    write_through(p, mw->rkey);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 static void refused_request_leaves_the_key_told(void **state)
 {
     struct pair *p = *state;
@@ -187,6 +200,7 @@ int main(void)
         CASE(window_that_is_not_bound_takes_any_key_its_own_too),
         CASE(bound_window_of_type_2_is_not_bound_again),
         CASE(key_before_is_dead_once_another_is_bound),
+        CASE(optional_access_is_no_reason_to_refuse),
         CASE(refused_request_leaves_the_key_told),
         CASE(window_of_type_1_moves_while_it_is_bound),
         CASE(refused_bind_of_type_1_leaves_the_key_told),
