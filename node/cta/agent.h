@@ -55,6 +55,7 @@ struct cta_volume {
     struct cta_rate rate;
     struct cta_volume_counters counters;
     struct cta_share share;
+    uint64_t awaited_len; // of what it holds: for what clients have yet to send
 };
 
 enum cta_size {
@@ -174,9 +175,12 @@ void routes_settled(struct cta *cta, struct cta_route *route);
 
 enum cta_size shares_size_of(const struct cta *cta, uint32_t len);
 // Do the shares of the connection, its client and its volume allow one more request, with a buffer
-// of `len` octets (0: with none)?
-bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len);
-void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len);
+// of `len` octets (0: with none)? `is_awaited`: the client is to fill that.
+bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len,
+                  bool is_awaited);
+void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len, bool is_awaited);
+// What was awaited has come, or will not.
+void shares_note_come(const struct cta *cta, struct cta_route *route, uint32_t len);
 void shares_give_back(const struct cta *cta, struct cta_route *route, uint32_t len);
 // Octets of the pool that are lent.
 uint64_t shares_lent_len(const struct cta *cta);

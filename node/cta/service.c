@@ -34,6 +34,11 @@ static bool needs_buffer(const struct service_request *request)
     return facts->moves_to_client || facts->moves_to_device;
 }
 
+static bool is_to_be_fetched(unsigned operation)
+{
+    return node_operation_facts(operation)->moves_to_device;
+}
+
 static uint32_t buffer_len_of(const struct service_request *request)
 {
     return request->data_len + compare_room(request->operation, request->len);
@@ -63,8 +68,9 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
     struct cta_unit *unit = cta->units[route->route.unit];
     struct node_buffer buffer = {0};
     bool has_data = needs_buffer(request);
+    bool is_awaited = is_to_be_fetched(request->operation);
     uint32_t len = buffer_len_of(request);
-    if (!shares_allow(cta, route, len)) {
+    if (!shares_allow(cta, route, len, is_awaited)) {
         return false;
     }
     if (list_is_empty(&cta->free) || (has_data && !shares_obtain(cta, unit, len, &buffer))) {
@@ -86,7 +92,7 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
     list_init(&t->hold_link);
     list_push_tail(&t->unit->elsewhere, &t->link);
     transaction_renumber(t);
-    shares_take(cta, route, buffer.len);
+    shares_take(cta, route, buffer.len, is_awaited);
     rates_take(route, request, now);
     memory_note(unit, now);
     return true;
@@ -97,7 +103,7 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
 static void proceed(struct cta *cta, struct service_request *request, instant_ns now)
 {
     struct transaction *t = find(cta, request->transaction);
-    if (node_operation_facts(t->operation)->moves_to_device) {
+    if (is_to_be_fetched(t->operation)) {
         transaction_fetch(t, request->data_len, now);
     } else if (window_read(cta, t)) {
         t->state = TRANSACTION_TRANSFERRING;
@@ -249,6 +255,7 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
     struct transaction *t = find(cta, request->transaction);
     CHECK(t != NULL && t->request == request);
     if (t->state == TRANSACTION_FETCHING) {
+        shares_note_come(cta, t->route, t->buffer.len);
         bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation);
         if (outcome == NODE_OK && t->stands_by) {
             transaction_answer(cta, t, NODE_STANDBY, 0, now);

@@ -12,6 +12,9 @@ struct limit {
 static const struct limit connection_limit = {1, CTA_UNIT_DEPTH / 8};
 static const struct limit client_limit = {4, CTA_UNIT_DEPTH / 8 * 3};
 static const struct limit volume_limit = {6, CTA_UNIT_DEPTH / 2};
+// Of a volume, beside what its clients have yet to send, for who has nothing to send: else those
+// who do not end their writes would keep all that read.
+static const struct limit come_limit = {3, CTA_UNIT_DEPTH / 2};
 
 // Sixteenths of the pool for requests by their size. What is over is for small ones.
 enum {
@@ -61,7 +64,17 @@ static uint64_t counted_len(const struct cta *cta, uint32_t len)
     return len > 0 && !is_oversized(cta, len) ? buffers_run_len(len) : 0;
 }
 
-bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len)
+static bool fits_volume(const struct cta *cta, const struct cta_volume *volume, uint64_t len,
+                        bool is_awaited)
+{
+    struct cta_share come = volume->share;
+    come.held_len -= volume->awaited_len;
+    return fits(cta, &volume->share, len, &volume_limit) ||
+           (!is_awaited && fits(cta, &come, len, &come_limit));
+}
+
+bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len,
+                  bool is_awaited)
 {
     uint64_t counted = counted_len(cta, len);
     // One at a time, so that who reads none of them does not have all that room.
@@ -72,7 +85,7 @@ bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t
         return true;
     }
     return fits(cta, &route->share, counted, &connection_limit) &&
-           fits(cta, &route->volume->share, counted, &volume_limit) &&
+           fits_volume(cta, route->volume, counted, is_awaited) &&
            (route->client == NULL || fits(cta, &route->client->share, counted, &client_limit));
 }
 
@@ -144,9 +157,23 @@ static void count_everywhere(const struct cta *cta, struct cta_route *route, uin
     }
 }
 
-void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len)
+static void count_awaited(const struct cta *cta, struct cta_route *route, uint32_t len, int sign)
+{
+    uint64_t counted = counted_len(cta, len);
+    route->volume->awaited_len += sign > 0 ? counted : -counted;
+}
+
+void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len, bool is_awaited)
 {
     count_everywhere(cta, route, len, 1);
+    if (is_awaited) {
+        count_awaited(cta, route, len, 1);
+    }
+}
+
+void shares_note_come(const struct cta *cta, struct cta_route *route, uint32_t len)
+{
+    count_awaited(cta, route, len, -1);
 }
 
 void shares_give_back(const struct cta *cta, struct cta_route *route, uint32_t len)

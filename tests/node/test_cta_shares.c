@@ -149,6 +149,48 @@ static void a_volume_has_three_eighths(void **state)
     give_up_all(rig);
 }
 
+// What of the pool is lent behind four reads of another connection.
+static uint64_t taken_behind(struct rig *rig, struct service_request *reads, uint32_t number)
+{
+    uint32_t connection = connect(rig, number, RIG_VOLUME, "reader");
+    for (unsigned i = 0; i < 4; i++) {
+        reads[i] = rig_request(NODE_READ, 0, MIB);
+        reads[i].connection = connection;
+        rig_submit_request(rig, &reads[i]);
+    }
+    return cta_pool_taken_len(rig->cta) / MIB;
+}
+
+// They have three sixteenths beside that; what has come is no longer awaited, and counts there.
+static void whatever_its_clients_do_not_send_a_volume_is_read(void **state)
+{
+    struct rig *rig = slow_rig();
+    static const char *const hosts[] = {"a", "a", "a", "a", "b", "b", "b", "b"};
+    struct service_request writes[8][8], reads[3][4];
+    unsigned lent = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        lent += write_some(rig, writes[i], connect(rig, i + 1, RIG_VOLUME, hosts[i]), 8, MIB);
+    }
+    assert_int_equal(lent, 24);
+    assert_int_equal(taken_behind(rig, reads[0], 9), 28);
+    assert_int_equal(taken_behind(rig, reads[1], 10), 32);
+    for (unsigned i = 0; i < 3; i++) {
+        cta_for_tts.transferred(rig->cta, rig->transfers[i], NODE_OK, rig->now);
+    }
+    assert_int_equal(taken_behind(rig, reads[2], 11), 33);
+    give_up(rig, 3);
+    assert_int_equal(rig->transfer_count, 24); // no write goes on with what is for reads
+    assert_int_equal(cta_pool_taken_len(rig->cta) / MIB, 32);
+    rig_run(rig); // the RTA knows none of these connections
+    for (unsigned i = 4; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    rig_run(rig);
+    assert_int_equal(rig->completed, 8 * 8 + 3 * 4);
+    assert_int_equal(cta_pool_taken_len(rig->cta), 0);
+    rig_destroy(rig);
+}
+
 static void requests_have_shares_as_the_pool_has(void **state)
 {
     struct rig *rig = slow_rig();
@@ -477,6 +519,7 @@ int main(void)
         cmocka_unit_test(a_client_that_has_gone_has_its_share_again),
         cmocka_unit_test(clients_that_have_gone_leave_their_places),
         cmocka_unit_test(a_volume_has_three_eighths),
+        cmocka_unit_test(whatever_its_clients_do_not_send_a_volume_is_read),
         cmocka_unit_test(requests_have_shares_as_the_pool_has),
         cmocka_unit_test(an_oversized_request_keeps_only_its_like_waiting),
         cmocka_unit_test(a_connection_has_one_oversized_request_at_a_time),

@@ -185,6 +185,8 @@ def a_host_and_a_volume_have_their_share_of_the_pool():
             assert queue.write(0, bytes(MIB)).status == 0
             assert queue.read(0, 2048).data == bytes(MIB)
         assert taken(node) <= 3 * POOL // 8 + 8 * (256 << 10)
+        with session(node.address, node.nqns[0], source='127.0.0.6') as (_, queue):
+            assert queue.read(0, 2048).data == bytes(MIB)  # whatever others do not send
 
 
 main()

@@ -549,7 +549,7 @@ NODE = [
      '    transaction_settle(t->unit->cta, t);\n',
      'node/exchange', 'a_read_moves_through_all_four'),
     ('mirror', 'node/cta/service.c',
-     'if (node_operation_facts(t->operation)->moves_to_device) {\n        transaction_fetch',
+     'if (is_to_be_fetched(t->operation)) {\n        transaction_fetch',
      'if (t->len == 0) {\n        transaction_fetch', 'node/exchange', 'a_write_is_the_mirror'),
     ('replayed', 'node/cta/rta_interface.c', '        move(t, TRANSACTION_READY, &unit->replay);\n',
      '        move(t, TRANSACTION_READY, &unit->elsewhere);\n',
