@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "node/ddm/drivers.h"
 #include "node/ddm/uri.h"
@@ -125,19 +126,18 @@ static int chain_open(const struct uri *uri, const struct ddm_driver *const *cha
     return 0;
 }
 
-static int registry_open(const char *text, bool is_in_host, const struct ddm_host *host,
-                         struct ddm **ret, struct why *ret_why)
+// 0, and the drivers that are to be asked.
+static int chain_choose(const char *text, bool is_in_host, struct uri *ret_uri,
+                        const struct ddm_driver **ret, struct why *ret_why)
 {
-    struct uri uri;
-    const struct ddm_driver *chain[URI_SCHEME_MAX];
-    int error = uri_parse(text, &uri, ret_why);
+    int error = uri_parse(text, ret_uri, ret_why);
     if (error == 0) {
-        error = chain_find(&uri, chain, ret_why);
+        error = chain_find(ret_uri, ret, ret_why);
     }
     if (error != 0) {
         return error;
     }
-    const struct ddm_driver *last = chain[uri.scheme_count - 1];
+    const struct ddm_driver *last = ret[ret_uri->scheme_count - 1];
     if (is_in_host && last->needs_process) {
         why_say(ret_why,
                 "%s: it is never loaded into the host's own process: serve it with "
@@ -145,7 +145,22 @@ static int registry_open(const char *text, bool is_in_host, const struct ddm_hos
                 last->name);
         return -EINVAL;
     }
-    return chain_open(&uri, chain, host, ret, ret_why);
+    return 0;
+}
+
+static int registry_open(const char *text, bool is_in_host, const struct ddm_host *host,
+                         struct ddm **ret, struct why *ret_why)
+{
+    struct uri uri;
+    const struct ddm_driver *chain[URI_SCHEME_MAX];
+    int error = chain_choose(text, is_in_host, &uri, chain, ret_why);
+    if (error == 0) {
+        return chain_open(&uri, chain, host, ret, ret_why);
+    }
+    if (host->keepsake >= 0) {
+        close(host->keepsake); // no driver has it
+    }
+    return error;
 }
 
 int ddm_registry_open(const char *uri, const struct ddm_host *host, struct ddm **ret,

@@ -176,6 +176,20 @@ static int device_add(struct rta *rta, struct ddm *ddm, const struct unit_messag
     return 0;
 }
 
+// Why no device is asked at all; 0: one is.
+static int open_refused(const struct rta *rta, const struct unit_message *ask, struct why *ret_why)
+{
+    if (ask->volume == 0 || io_volume_find(rta->io, ask->volume) != NULL) {
+        return -EEXIST;
+    }
+    if (rta->has_only) {
+        why_say(ret_why, "the process of that RTA has given up what opening another device takes; "
+                         "give the volume an RTA of its own, or restart the node");
+        return -EPERM;
+    }
+    return 0;
+}
+
 static void on_open(struct rta *rta, const struct unit_message *ask, int keepsake)
 {
     struct unit_message answer = {.kind = UNIT_OPEN, .volume = ask->volume};
@@ -197,14 +211,11 @@ static void on_open(struct rta *rta, const struct unit_message *ask, int keepsak
     rta->kept = rta->window = -1;
     rta->opening = ask->volume;
     rta->stood_by = false;
-    if (ask->volume == 0 || io_volume_find(rta->io, ask->volume) != NULL) {
-        answer.error = -EEXIST;
-    } else if (rta->has_only) {
-        answer.error = -EPERM;
-        why_say(&why, "the process of that RTA has given up what opening another device takes; "
-                      "give the volume an RTA of its own, or restart the node");
-    } else {
+    answer.error = open_refused(rta, ask, &why);
+    if (answer.error == 0) {
         answer.error = rta->parts.ddm_open(ask->uri, &host, &ddm, &why);
+    } else if (keepsake >= 0) {
+        rta->parts.drop(rta->parts.ctx, keepsake); // no device has it, so none would close it
     }
     if (rta->stood_by && rta->parts.on_waiting != NULL) {
         rta->parts.on_waiting(rta->parts.ctx, false);

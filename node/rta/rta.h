@@ -46,6 +46,8 @@ struct rta_parts {
     void (*on_waiting)(void *ctx, bool waits);
     // One line for the operator.
     void (*say)(void *ctx, const char *line);
+    // Closes a keepsake that came for a device that is not asked.
+    void (*drop)(void *ctx, int keepsake);
     // A device's descriptor comes or goes: when readable, call rta_on_device.
     void (*watch)(void *ctx, int fd, struct ddm *ddm);
     void (*unwatch)(void *ctx, int fd);

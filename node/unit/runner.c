@@ -126,6 +126,11 @@ static void part_say(void *ctx, const char *line)
     fprintf(stderr, "weft: %s\n", line);
 }
 
+static void part_drop(void *ctx, int keepsake)
+{
+    channel_drop(keepsake);
+}
+
 static void part_on_only(void *ctx, const struct ddm *chain)
 {
     confinement_narrow(chain);
@@ -294,6 +299,7 @@ static struct rta *agent_create(struct runner *r)
         .ctx = r,
         .clock = part_clock,
         .say = part_say,
+        .drop = part_drop,
         .watch = part_watch,
         .unwatch = part_unwatch,
     };

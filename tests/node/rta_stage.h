@@ -52,6 +52,7 @@ struct stage {
     const struct ddm *only;
     char waiting[8]; // how on_waiting was called: w, and g when it goes on
     char line[256];
+    int dropped; // the last keepsake that was; -1: none
 };
 
 static struct stage stage;
@@ -180,6 +181,11 @@ static inline void stage_say(void *ctx, const char *line)
     snprintf(((struct stage *)ctx)->line, sizeof stage.line, "%s", line);
 }
 
+static inline void stage_drop(void *ctx, int keepsake)
+{
+    ((struct stage *)ctx)->dropped = keepsake;
+}
+
 static inline void stage_watch(void *ctx, int fd, struct ddm *ddm)
 {
     ((struct stage *)ctx)->watched_fd = fd;
@@ -227,6 +233,7 @@ static inline struct rta_parts parts_of(void)
                               .on_only = stage_on_only,
                               .on_waiting = stage_on_waiting,
                               .say = stage_say,
+                              .drop = stage_drop,
                               .watch = stage_watch,
                               .unwatch = stage_unwatch};
 }
@@ -257,6 +264,7 @@ static inline int begin(void **state)
         .ends_at = INSTANT_NEVER,
         .watched_fd = -1,
         .unwatched_fd = -1,
+        .dropped = -1,
     };
     fake_bus_init(&stage.bus, 1, 0, 0);
     driver = &plain;

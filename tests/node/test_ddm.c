@@ -481,6 +481,21 @@ static void ram_outlives_its_process(void **state)
     second->driver->close(second);
 }
 
+static void a_keepsake_that_no_driver_is_given_is_closed(void **state)
+{
+    static const char *const uris[] = {"ram", "none:1M", "none+ram:1M", "ram:1M?none=1",
+                                       "module:none"};
+    struct desk *desk = *state;
+    struct ddm *ddm = NULL;
+    for (unsigned i = 0; i < sizeof uris / sizeof uris[0]; i++) {
+        struct ddm_host host = host_of(desk);
+        host.keepsake = eventfd(0, EFD_CLOEXEC);
+        assert_true(host.keepsake >= 0);
+        assert_int_not_equal(ddm_registry_open_in_host(uris[i], &host, &ddm, &desk->why), 0);
+        assert_int_equal(fcntl(host.keepsake, F_GETFD), -1);
+    }
+}
+
 static void filters_do_what_they_say(void **state)
 {
     struct desk *desk = *state;
@@ -618,6 +633,8 @@ int main(int argc, char **argv)
                                         desk_teardown),
         cmocka_unit_test_setup_teardown(a_full_disk_is_no_space, desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(ram_outlives_its_process, desk_setup, desk_teardown),
+        cmocka_unit_test_setup_teardown(a_keepsake_that_no_driver_is_given_is_closed, desk_setup,
+                                        desk_teardown),
         cmocka_unit_test_setup_teardown(filters_do_what_they_say, desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(delayed_commands_go_on_in_the_order_of_their_time,
                                         desk_setup, desk_teardown),

@@ -187,6 +187,28 @@ static void a_volume_that_is_open_or_none_opens_nothing(void **state)
     assert_int_equal(stage.open_count, 1);
 }
 
+// A device that is asked has it, and closes it whatever comes of that.
+static void a_keepsake_for_a_device_that_is_not_asked_is_dropped(void **state)
+{
+    struct unit_message ask = ask_open(VOLUME);
+    ask.is_only = 1;
+    stage.open_error = -ENODEV;
+    assert_int_equal(told_with(&ask, 31)->error, -ENODEV);
+    stage.open_error = 0;
+    assert_int_equal(told_with(&ask, 32)->error, 0);
+    assert_int_equal(stage.dropped, -1);
+    assert_int_equal(told_with(&ask, 33)->error, -EEXIST);
+    assert_int_equal(stage.dropped, 33);
+    ask.volume = 0;
+    assert_int_equal(told_with(&ask, 0)->error, -EEXIST);
+    assert_int_equal(stage.dropped, 0);
+    ask.volume = VOLUME + 1;
+    assert_int_equal(told_with(&ask, 34)->error, -EPERM);
+    assert_int_equal(stage.dropped, 34);
+    assert_int_equal(told_with(&ask, -1)->error, -EPERM);
+    assert_int_equal(stage.dropped, 34);
+}
+
 static void more_volumes_than_there_may_be_are_refused(void **state)
 {
     for (uint32_t volume = 1; volume <= NODE_VOLUME_COUNT_MAX; volume++) {
@@ -264,6 +286,7 @@ int main(void)
         TEST(a_device_that_cannot_be_opened_says_why),
         TEST(a_format_is_that_of_the_end_of_the_chain),
         TEST(a_volume_that_is_open_or_none_opens_nothing),
+        TEST(a_keepsake_for_a_device_that_is_not_asked_is_dropped),
         TEST(more_volumes_than_there_may_be_are_refused),
         TEST(who_opens_the_only_device_is_told_once_it_is_there),
         TEST(where_nobody_gives_up_anything_the_only_device_may_be_followed),

@@ -446,10 +446,10 @@ static void a_process_of_its_own_gives_all_back(void **state)
     assert_null(now.parts.formats[2]);
     assert_true(now.parts.clock(runner) == CLOCK);
     now.parts.on_only(now.parts.ctx, the_ddm);
-    expect("narrow 1, ");
+    now.parts.drop(now.parts.ctx, 99);
     runner_destroy(runner);
-    expect("leave 1, unwatch 110, unwatch 111, destroy 1, close 110, close 111, close 112, "
-           "free 113, free 114, ");
+    expect("narrow 1, close 99, leave 1, unwatch 110, unwatch 111, destroy 1, close 110, "
+           "close 111, close 112, free 113, free 114, ");
 }
 
 static void the_hosts_own_leaves_it_what_is_its(void **state)
