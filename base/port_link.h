@@ -139,6 +139,9 @@ struct link_ops {
     // Sleeps until `poll` may find something, or for `timeout_ns` (INSTANT_NEVER: no limit). Beside
     // other calls: see Threads above.
     void (*wait)(struct link *link, duration_ns timeout_ns);
+    // In place of a `wait` for no time, by who waited at `descriptor` and saw that it was not
+    // readable: the next `poll` need not ask the system for what makes it so. NULL: it is a `wait`.
+    void (*rise)(struct link *link);
     // Makes a `wait` under way, or the next one, return at once. From any thread or signal handler.
     void (*wake)(struct link *link);
     // A descriptor of the link's that is readable while `wait` would not sleep, for who waits for
@@ -285,6 +288,15 @@ static inline bool link_may_wait(struct link *link)
 static inline void link_wait(struct link *link, duration_ns timeout_ns)
 {
     link->ops->wait(link, timeout_ns);
+}
+
+static inline void link_rise(struct link *link)
+{
+    if (link->ops->rise != NULL) {
+        link->ops->rise(link);
+    } else {
+        link_wait(link, 0);
+    }
 }
 
 static inline void link_wake(struct link *link)

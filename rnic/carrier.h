@@ -28,6 +28,8 @@ struct carrier_link_ops {
     // Who is about to sleep asks first: false if the link has something, or will have it at once.
     bool (*may_sleep)(struct shard *shard);
     void (*sleep)(struct shard *shard, duration_ns timeout_ns); // INSTANT_NEVER: no limit
+    // As link_rise, by who would have slept at `descriptor`. NULL: it is a sleep for no time.
+    void (*rise)(struct shard *shard);
     void (*wake)(struct shard *shard);
     // What is readable while `sleep` would not sleep. -EOPNOTSUPP: there is none.
     int (*descriptor)(const struct shard *shard);

@@ -38,6 +38,11 @@ static void sleep_in_link(struct shard *shard, duration_ns timeout_ns)
     link_wait(shard->link, timeout_ns);
 }
 
+static void rise_in_link(struct shard *shard)
+{
+    link_rise(shard->link);
+}
+
 static void wake_link(struct shard *shard)
 {
     link_wake(shard->link);
@@ -69,6 +74,7 @@ const struct carrier_link_ops stream_carrier_link = {
     .link_deadline = deadline_of_link,
     .may_sleep = may_sleep_in_link,
     .sleep = sleep_in_link,
+    .rise = rise_in_link,
     .wake = wake_link,
     .descriptor = descriptor_of_link,
     .route = route,

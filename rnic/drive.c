@@ -56,6 +56,11 @@ void rnic_drive_pass(struct rnic *rnic)
     shard_thread_mind(shard, instant_after(rnic_now(rnic), SHARD_NAP_NS));
 }
 
+void rnic_drive_rise(struct rnic *rnic)
+{
+    shard_rise(&rnic->shard);
+}
+
 bool rnic_drive_sleep(struct rnic *rnic)
 {
     struct shard *shard = &rnic->shard;

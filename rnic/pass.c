@@ -74,15 +74,35 @@ bool shard_run(struct shard *shard, instant_ns now)
     return serve_rest(shard, now) || moved;
 }
 
+// Who drove sleeps no more, and takes the wake, if there was one.
+static void get_up(struct shard *shard, bool was_woken)
+{
+    const struct carrier_link_ops *link = shard->carrier->link;
+    if (!shard_is_driver_asleep(shard)) {
+        return;
+    }
+    atomic_store_explicit(&shard->asleep_until_ns, 0, memory_order_seq_cst);
+    if (atomic_load_explicit(&shard->is_thread_in_link, memory_order_seq_cst)) {
+        return;
+    }
+    if (was_woken || link->rise == NULL) {
+        link->sleep(shard, 0);
+    } else {
+        link->rise(shard);
+    }
+}
+
+void shard_rise(struct shard *shard)
+{
+    shard_lock(shard);
+    get_up(shard, false);
+    shard_unlock(shard);
+}
+
 void shard_pass_awake(struct shard *shard, struct puller *puller)
 {
     shard_lock(shard);
-    if (shard_is_driver_asleep(shard)) {
-        atomic_store_explicit(&shard->asleep_until_ns, 0, memory_order_seq_cst);
-        if (!atomic_load_explicit(&shard->is_thread_in_link, memory_order_seq_cst)) {
-            shard->carrier->link->sleep(shard, 0); // takes the wake
-        }
-    }
+    get_up(shard, true);
     instant_ns now = rnic_now(shard->rnic);
     if (puller != NULL) {
         shard->puller = puller;

@@ -102,6 +102,8 @@ int rnic_drive_begin(struct rnic *rnic, int rouse_fd, int *ret_fd);
 void rnic_drive_end(struct rnic *rnic);
 // What has come is done in the caller's thread.
 void rnic_drive_pass(struct rnic *rnic);
+// Before a pass of a caller who has waited, and whose descriptor was not readable.
+void rnic_drive_rise(struct rnic *rnic);
 // Before the caller waits. False: a pass first.
 bool rnic_drive_sleep(struct rnic *rnic);
 

@@ -164,6 +164,8 @@ bool shard_run(struct shard *shard, instant_ns now);
 // A pass of who has been woken at the link's descriptor, or does not sleep there yet. `puller` as
 // below.
 void shard_pass_awake(struct shard *shard, struct puller *puller);
+// Who slept at that descriptor is awake for something else: it was not readable.
+void shard_rise(struct shard *shard);
 // From now on the caller sleeps at that descriptor: until when at most, or 0: there is something to
 // be done, by somebody who may copy if he may.
 instant_ns shard_fall_asleep(struct shard *shard, bool may_pull);

@@ -84,6 +84,13 @@ void weft_drive_pass(struct ibv_comp_channel *channel)
     }
 }
 
+void weft_drive_rise(struct ibv_comp_channel *channel)
+{
+    if (front_is_alive(channel->context)) {
+        rnic_drive_rise(rnic_of(front_of(channel)));
+    }
+}
+
 int weft_drive_event(struct ibv_comp_channel *channel, struct ibv_cq **ret_cq, void **ret_context)
 {
     struct front_cq_event event;

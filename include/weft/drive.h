@@ -41,6 +41,11 @@ void weft_drive_end(struct ibv_comp_channel *channel);
 // Does what there is to be done, in the calling thread. Blocks on no peer.
 void weft_drive_pass(struct ibv_comp_channel *channel);
 
+// Before a pass of a loop that has waited and is awake for something else: the descriptor was not
+// readable. That spares the pass a system call, by which it asks for what makes it so. Nothing
+// is lost if it was.
+void weft_drive_rise(struct ibv_comp_channel *channel);
+
 // A completion event of this channel that a pass has brought: those do not come by the channel's
 // descriptor. As ibv_get_cq_event(), acknowledged by ibv_ack_cq_events(), but never waits: -1 with
 // EAGAIN: there is none.
@@ -56,6 +61,7 @@ struct weft_drive_calls {
     __typeof__(&weft_drive_begin) begin;
     __typeof__(&weft_drive_end) end;
     __typeof__(&weft_drive_pass) pass;
+    __typeof__(&weft_drive_rise) rise;
     __typeof__(&weft_drive_event) event;
     __typeof__(&weft_drive_may_wait) may_wait;
 };
@@ -69,9 +75,9 @@ static inline bool weft_drive_find(struct weft_drive_calls *ret)
         void *call;
         const char *name;
     } calls[] = {
-        {&ret->begin, "weft_drive_begin"},       {&ret->end, "weft_drive_end"},
-        {&ret->pass, "weft_drive_pass"},         {&ret->event, "weft_drive_event"},
-        {&ret->may_wait, "weft_drive_may_wait"},
+        {&ret->begin, "weft_drive_begin"}, {&ret->end, "weft_drive_end"},
+        {&ret->pass, "weft_drive_pass"},   {&ret->rise, "weft_drive_rise"},
+        {&ret->event, "weft_drive_event"}, {&ret->may_wait, "weft_drive_may_wait"},
     };
     for (unsigned int i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         *(void **)calls[i].call = program != NULL ? dlsym(program, calls[i].name) : NULL;

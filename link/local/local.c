@@ -246,6 +246,7 @@ static const struct link_ops local_ops = {
     .next_deadline = local_next_deadline,
     .may_wait = local_may_wait,
     .wait = local_wait,
+    .rise = local_rise,
     .wake = link_forward_wake,
     .descriptor = link_forward_descriptor,
     .stream_counters = link_forward_stream_counters,

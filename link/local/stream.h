@@ -176,6 +176,7 @@ static inline void local_stream_rest(struct local_stream *s)
 int local_poll(struct link *link, struct link_ready *ret, unsigned max);
 bool local_may_wait(struct link *link);
 void local_wait(struct link *link, duration_ns timeout_ns);
+void local_rise(struct link *link);
 instant_ns local_next_deadline(struct link *link);
 void local_want_in(struct link_stream *stream, bool wanted);
 void local_want_out(struct link_stream *stream, bool wanted);

@@ -236,6 +236,15 @@ static bool tcp_may_have_woken(struct local_link *l)
     return has_waited;
 }
 
+// TCP has been asked by who waited: it is when it is due.
+void local_rise(struct link *link)
+{
+    struct local_link *l = local_link_of(link);
+    atomic_store_explicit(&l->has_waited, false, memory_order_relaxed);
+    atomic_store_explicit(&l->is_waiting, false, memory_order_release);
+    local_channels_rise(l);
+}
+
 /* ---- patience -------------------------------------------------------------------------------- */
 
 instant_ns local_next_deadline(struct link *link)

@@ -93,6 +93,37 @@ static void who_was_woken_by_a_bell_does_not_ask_tcp(void **state)
     is_held = false;
 }
 
+// Whoever waited asked TCP, and memory says whether anything has come by it. Who says so again and
+// again asks TCP all the same, now and then.
+static void who_was_woken_elsewhere_does_not_ask_tcp(void **state)
+{
+    go_over();
+    for (unsigned i = 0; i < 3; i++) {
+        now_ns += NS_PER_S;
+        look_until_it_may_wait();
+        link_rise(the_link);
+        poll_count = 0;
+        assert_int_equal(send_len(l.active, 1), 1);
+        assert_int_equal(look(l.passive), LINK_READY_IN);
+        assert_int_equal(recv_len(l.passive, 1), 1);
+        assert_int_equal(poll_count, 0);
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        now_ns += NS_PER_S;
+        look_until_it_may_wait();
+        link_rise(the_link);
+        assert_int_equal(look(l.passive), 0);
+    }
+    assert_in_range(poll_count, 1, 50);
+    now_ns += NS_PER_S;
+    look_until_it_may_wait();
+    assert_int_equal(send_len(l.active, 1), 1); // rings: behind the look at the descriptor
+    link_rise(the_link);
+    assert_int_equal(look(l.passive), LINK_READY_IN);
+    assert_int_equal(recv_len(l.passive, 1), 1);
+    is_held = false;
+}
+
 // What ends the wait is TCP, and the peer says that it was he; or his bell is still under way.
 static void a_bell_that_has_not_come_is_not_believed(void **state)
 {
@@ -522,6 +553,7 @@ int main(void)
         LINK_TEST(tcp_is_asked_now_and_then_by_who_looks_all_the_time),
         LINK_TEST(who_has_waited_asks_tcp_at_once),
         LINK_TEST(who_was_woken_by_a_bell_does_not_ask_tcp),
+        LINK_TEST(who_was_woken_elsewhere_does_not_ask_tcp),
         LINK_TEST(a_bell_that_has_not_come_is_not_believed),
         LINK_TEST(what_tcp_reports_is_what_the_stream_has),
         LINK_TEST(an_error_of_tcps_look_stands_behind_what_is_found),

@@ -492,6 +492,11 @@ static void stage_drive_pass(struct ibv_comp_channel *channel)
     stage_note("pass ");
 }
 
+static void stage_drive_rise(struct ibv_comp_channel *channel)
+{
+    stage_note("rise ");
+}
+
 static int stage_drive_event(struct ibv_comp_channel *channel, struct ibv_cq **ret_cq,
                              void **ret_context)
 {
@@ -514,6 +519,7 @@ void *__wrap_dlsym(void *object, const char *name)
         {"weft_drive_begin", (void *)stage_drive_begin},
         {"weft_drive_end", (void *)stage_drive_end},
         {"weft_drive_pass", (void *)stage_drive_pass},
+        {"weft_drive_rise", (void *)stage_drive_rise},
         {"weft_drive_event", (void *)stage_drive_event},
         {"weft_drive_may_wait", (void *)stage_drive_may_wait},
     };
