@@ -123,6 +123,9 @@ static int poll_device(struct weft_nvme *nvme, bool looks_on)
     int completed = initiator_queues_send(nvme);
     unsigned wc_count;
     if (nvme->is_armed && nvme->drive_fd >= 0) {
+        if (looks_on) { // nobody has said that the RNIC's descriptor is readable
+            nvme->drive.rise(nvme->completions);
+        }
         drive(nvme); // most often it is the RNIC, and then nothing else need be asked
     }
     if ((nvme->is_armed && !looks_on) || ++nvme->polls % LOOK_EVERY_POLLS == 0) {

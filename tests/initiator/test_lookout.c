@@ -17,6 +17,7 @@
 static instant_ns now;
 static duration_ns step;               // between two looks at the clock
 static unsigned passes, waits, yields; // how often the RNIC was looked at, and armed for a sleep
+static unsigned rises;                 // ... though its descriptor was not readable
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *ret);
 int __wrap_sched_yield(void);
@@ -37,6 +38,11 @@ int __wrap_sched_yield(void)
 static void pass(struct ibv_comp_channel *channel)
 {
     passes++;
+}
+
+static void rise(struct ibv_comp_channel *channel)
+{
+    rises++;
 }
 
 static int event(struct ibv_comp_channel *channel, struct ibv_cq **ret_cq, void **ret_context)
@@ -70,15 +76,16 @@ static int set_up(void **state)
 {
     now = NS_PER_S;
     step = NS_PER_US;
-    passes = waits = yields = 0;
+    passes = waits = yields = rises = 0;
     queue = (struct initiator_queue){.nvme = &nvme};
-    nvme = (struct weft_nvme){.carrier = &initiator_by_rdma,
-                              .epoll_fd = epoll_create1(EPOLL_CLOEXEC),
-                              .cq = &cq,
-                              .send_cq = &cq,
-                              .drive = {.pass = pass, .event = event, .may_wait = may_wait},
-                              .queues = &queue,
-                              .queue_count = 1};
+    nvme = (struct weft_nvme){
+        .carrier = &initiator_by_rdma,
+        .epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+        .cq = &cq,
+        .send_cq = &cq,
+        .drive = {.pass = pass, .rise = rise, .event = event, .may_wait = may_wait},
+        .queues = &queue,
+        .queue_count = 1};
     return nvme.epoll_fd < 0;
 }
 
@@ -116,6 +123,19 @@ static void who_only_polls_is_not_kept(void **state)
     assert_int_equal(weft_nvme_poll(&nvme), 0);
     assert_int_equal(passes, 0);
     assert_int_equal(waits, 1);
+}
+
+// Whoever polls may have been told that the descriptor is readable.
+static void who_looks_on_has_not_been_told_of_anything(void **state)
+{
+    assert_int_equal(weft_nvme_wait(&nvme, 0), 0); // arms
+    assert_int_equal(rises, 0);
+    passes = 0;
+    assert_int_equal(weft_nvme_poll(&nvme), 0);
+    assert_int_equal(rises, 0);
+    assert_true(passes > 0);
+    assert_int_equal(weft_nvme_wait(&nvme, 0), 0);
+    assert_int_equal(rises, 1);
 }
 
 static void lose_the_processor(void)
@@ -162,6 +182,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_answer_is_looked_for_before_the_link_is_told_of_a_sleep,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_only_polls_is_not_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_looks_on_has_not_been_told_of_anything, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(
             who_loses_the_processor_to_a_stranger_sleeps_at_once_for_a_while, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_loses_it_again_sleeps_for_longer, set_up, tear_down),
