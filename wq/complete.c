@@ -197,8 +197,6 @@ static void fetch_message(struct cqe_source *source, struct cqe *cqe)
     struct recv_message *message = (struct recv_message *)source;
     struct recv_wqe *wqe =
         (struct recv_wqe *)(void *)((uint8_t *)message - offsetof(struct recv_wqe, message));
-    cqe->wr_id = wqe->wr_id;
-    cqe->opcode = message->opcode;
     cqe->byte_len = message->byte_len;
     cqe->wc_flags = message->wc_flags;
     cqe->imm_data = message->imm_or_inv;

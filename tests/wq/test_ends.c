@@ -271,6 +271,41 @@ static void what_is_posted_behind_a_flush_begins_anew(void **state)
     close_queues(q);
 }
 
+static void a_fence_that_was_waited_for_is_forgotten_with_what_is_flushed(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    struct transport_work work;
+    post(q, 1, WQE_RDMA_READ, 0);
+    put_request(q, 10);
+    post(q, 2, WQE_SEND, WQE_FENCE);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_NOTHING);
+    wq_flush_sends(&q->wq);
+    wq_requests_forget(&q->wq);
+    post(q, 3, WQE_SEND, 0);
+    assert_true(wq_has_entry(&q->wq));
+    close_queues(q);
+}
+
+// It was done here, and nobody has asked yet what is due.
+static void what_is_done_and_not_to_be_told_leaves_its_slot_with_the_flush(void **state)
+{
+    (void)state;
+    struct queues *q = open_queues(false);
+    struct transport_work work;
+    uint32_t window;
+    assert_int_equal(mem_window_alloc(q->mem, MEM_WINDOW_TYPE_1, q->pd, &window), 0);
+    post(q, 1, WQE_BIND_MW, 0);
+    wq_send_at(&q->wq, wq_send_head(&q->wq))->bind = (struct wqe_bind){.mw_rkey = window};
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_NOTHING);
+    assert_int_equal(q->counters.binds, 1);
+    wq_flush_sends(&q->wq);
+    expect_none(q->send_cq);
+    assert_int_equal(wq_send_count(&q->wq), 0);
+    assert_int_equal(q->counters.send_completions, 1);
+    close_queues(q);
+}
+
 static void a_completion_without_a_place_is_lost_and_counted(void **state)
 {
     (void)state;
@@ -598,6 +633,8 @@ int main(void)
         cmocka_unit_test(behind_one_that_failed_none_is_successful),
         cmocka_unit_test(a_slot_is_free_before_its_completion_is_seen),
         cmocka_unit_test(what_is_posted_behind_a_flush_begins_anew),
+        cmocka_unit_test(a_fence_that_was_waited_for_is_forgotten_with_what_is_flushed),
+        cmocka_unit_test(what_is_done_and_not_to_be_told_leaves_its_slot_with_the_flush),
         cmocka_unit_test(a_completion_without_a_place_is_lost_and_counted),
         cmocka_unit_test(what_was_not_carried_out_is_flushed_aloud_and_in_order),
         cmocka_unit_test(without_a_peer_the_first_fails_and_the_rest_is_flushed),
