@@ -52,7 +52,8 @@ CASES = [
      ['B -> D', '[A] = B, -> ', '[C] = D -> ']),
     ('the size of an array is left alone', 'void f(void)\n{\n    char b[64];\n}\n', []),
     ('what watches is left alone',
-     'void f(int a)\n{\n    CHECK(a < 1);\n    TRACE(x, a + 1);\n    free(a);\n}\n', []),
+     'void f(int a)\n{\n    CHECK(a < 1);\n    TRACE(x, a + 1);\n    PROBE1(x, a + 1);\n'
+     '    free(a);\n}\n', []),
     ('comments and prototypes are left alone', '// a < b\nint f(int a);\nextern int a;\n', []),
 ]
 

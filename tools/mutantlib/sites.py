@@ -30,7 +30,8 @@ _INITIALISER = re.compile(r'=\s*$')
 _ENUM = re.compile(r'\benum\b[^;=(){}]*$')
 
 # What watches and tells, rather than does: a change there is no change of what the code does.
-WATCHERS = re.compile(r'\b(?:CHECK\w*|TRACE\w*|trace_\w+|assert|_Static_assert|static_assert)\s*\(')
+WATCHERS = re.compile(r'\b(?:CHECK\w*|TRACE\w*|PROBE\d|trace_\w+|assert|_Static_assert|'
+                      r'static_assert)\s*\(')
 
 
 class Site:
