@@ -57,6 +57,32 @@ static void who_had_to_answer_twice_begins_with_one_segment(void **state)
     }
 }
 
+// RFC 7323 section 7.1: the peer takes a value that went back for an old segment's.
+static void the_clock_of_the_answer_to_a_syn_goes_on(void **state)
+{
+    (void)state;
+    enum { OFFSET = 1000000 };
+    script_prepare(&s);
+    wish_all(&s);
+    script_begin(&s);
+    const struct tcp_handshake handshake = {
+        .remote_port = 2222,
+        .iss = s.iss,
+        .irs = s.irs,
+        .peer = {.mss = SCRIPT_MSS, .has_timestamps = true, .ts_value = 77},
+        .timestamp_offset = OFFSET,
+        .snd_wnd = UINT16_MAX,
+        .rtt_ns = SCRIPT_RTT_NS};
+    tcp_accept(s.tcb, &handshake, s.now);
+    const struct tcp_options ack = {.has_timestamps = true, .ts_value = 78};
+    assert_int_equal(peer_segment(&s, TCP_ACK, 1, 1, 0, &ack), TCP_TAKEN);
+    user_send(&s, 100, 0);
+    const struct script_segment *data = next_segment(&s);
+    assert_true(data->header.options.has_timestamps);
+    assert_int_equal(data->header.options.ts_value, (uint32_t)(s.now / NS_PER_MS) + OFFSET);
+    script_close(&s);
+}
+
 static void what_the_peer_does_not_offer_is_not_used(void **state)
 {
     (void)state;
@@ -289,6 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(syn_offers_what_is_wished),
         cmocka_unit_test(who_had_to_answer_twice_begins_with_one_segment),
+        cmocka_unit_test(the_clock_of_the_answer_to_a_syn_goes_on),
         cmocka_unit_test(what_the_peer_does_not_offer_is_not_used),
         cmocka_unit_test(timestamps_take_their_octets_from_the_segment),
         cmocka_unit_test(peer_without_an_mss_gets_536),
