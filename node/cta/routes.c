@@ -162,7 +162,6 @@ void routes_remove(void *ctx, uint32_t connection)
         CHECK(list_is_empty(&r->hungry));
         reservation_unclaim_of(r);
         r->is_leaving = true;
-        r->is_pending = false;
         free_if_over(cta, r);
     }
 }
