@@ -39,6 +39,20 @@ static void only_what_is_missing_leaves_again(void **state)
     rc_end_close(e);
 }
 
+// What is remembered of packets grows while they are out.
+static void of_a_longer_flight_only_what_is_missing_leaves_again(void **state)
+{
+    struct rc_end *e = open_sent(100);
+    rc_end_take_ack(e, RC_END_PSN + WINDOW - 1, AETH_SYNDROME_ACK);
+    assert_int_equal(e->count, 2 * WINDOW);
+    e->first = e->count = 0;
+    rc_end_take_sack(e, RC_END_PSN + WINDOW, 0x7ffff & ~0x2U); // 10 and 12 are missing
+    left_middle(e, WINDOW);
+    left_middle(e, WINDOW + 2);
+    assert_int_equal(rc_end_counters(e)->repeated_alone, 2);
+    rc_end_close(e);
+}
+
 // They may have overtaken it.
 static void two_later_ones_are_not_enough(void **state)
 {
@@ -271,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_is_missing_leaves_again),
+        cmocka_unit_test(of_a_longer_flight_only_what_is_missing_leaves_again),
         cmocka_unit_test(two_later_ones_are_not_enough),
         cmocka_unit_test(the_last_that_left_is_enough),
         cmocka_unit_test(what_is_lost_again_leaves_again),
