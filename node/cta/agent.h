@@ -55,7 +55,7 @@ struct cta_volume {
     struct cta_rate rate;
     struct cta_volume_counters counters;
     struct cta_share share;
-    uint64_t awaited_len; // of what it holds: for what clients have yet to send
+    struct cta_share awaited; // of what it holds: what clients have yet to send
 };
 
 enum cta_size {

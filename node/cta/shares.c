@@ -14,7 +14,7 @@ static const struct limit client_limit = {4, CTA_UNIT_DEPTH / 8 * 3};
 static const struct limit volume_limit = {6, CTA_UNIT_DEPTH / 2};
 // Of a volume, beside what its clients have yet to send, for who has nothing to send: else those
 // who do not end their writes would keep all that read.
-static const struct limit come_limit = {3, CTA_UNIT_DEPTH / 2};
+static const struct limit come_limit = {3, CTA_UNIT_DEPTH / 8};
 
 // Sixteenths of the pool for requests by their size. What is over is for small ones.
 enum {
@@ -68,7 +68,8 @@ static bool fits_volume(const struct cta *cta, const struct cta_volume *volume, 
                         bool is_awaited)
 {
     struct cta_share come = volume->share;
-    come.held_len -= volume->awaited_len;
+    come.request_count -= volume->awaited.request_count;
+    come.held_len -= volume->awaited.held_len;
     return fits(cta, &volume->share, len, &volume_limit) ||
            (!is_awaited && fits(cta, &come, len, &come_limit));
 }
@@ -157,23 +158,17 @@ static void count_everywhere(const struct cta *cta, struct cta_route *route, uin
     }
 }
 
-static void count_awaited(const struct cta *cta, struct cta_route *route, uint32_t len, int sign)
-{
-    uint64_t counted = counted_len(cta, len);
-    route->volume->awaited_len += sign > 0 ? counted : -counted;
-}
-
 void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len, bool is_awaited)
 {
     count_everywhere(cta, route, len, 1);
     if (is_awaited) {
-        count_awaited(cta, route, len, 1);
+        count(&route->volume->awaited, counted_len(cta, len), is_oversized(cta, len), 1);
     }
 }
 
 void shares_note_come(const struct cta *cta, struct cta_route *route, uint32_t len)
 {
-    count_awaited(cta, route, len, -1);
+    count(&route->volume->awaited, counted_len(cta, len), is_oversized(cta, len), -1);
 }
 
 void shares_give_back(const struct cta *cta, struct cta_route *route, uint32_t len)

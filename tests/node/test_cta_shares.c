@@ -191,6 +191,26 @@ static void whatever_its_clients_do_not_send_a_volume_is_read(void **state)
     rig_destroy(rig);
 }
 
+static void nor_do_many_small_writes_that_are_not_sent_keep_it_from_that(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request writes[8][40];
+    struct service_request reads[4];
+    for (unsigned i = 0; i < 8; i++) {
+        uint32_t connection = connect(rig, i + 1, RIG_VOLUME, i < 4 ? "a" : "b");
+        const unsigned lent = write_some(rig, writes[i], connection, 40, 4 * KIB);
+        assert_int_equal(lent, i < 6 ? 40 : i == 6 ? 16 : 4);
+    }
+    assert_int_equal(taken_behind(rig, reads, 9), 1 + 4);
+    for (unsigned i = 0; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    rig_run(rig);
+    assert_int_equal(rig->completed, 8 * 40 + 4);
+    assert_int_equal(cta_pool_taken_len(rig->cta), 0);
+    rig_destroy(rig);
+}
+
 static void requests_have_shares_as_the_pool_has(void **state)
 {
     struct rig *rig = slow_rig();
@@ -520,6 +540,7 @@ int main(void)
         cmocka_unit_test(clients_that_have_gone_leave_their_places),
         cmocka_unit_test(a_volume_has_three_eighths),
         cmocka_unit_test(whatever_its_clients_do_not_send_a_volume_is_read),
+        cmocka_unit_test(nor_do_many_small_writes_that_are_not_sent_keep_it_from_that),
         cmocka_unit_test(requests_have_shares_as_the_pool_has),
         cmocka_unit_test(an_oversized_request_keeps_only_its_like_waiting),
         cmocka_unit_test(a_connection_has_one_oversized_request_at_a_time),
