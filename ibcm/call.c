@@ -153,8 +153,10 @@ void ibcm_disconnect_all(struct ibcm *ibcm, instant_ns now)
     for (uint32_t i = 0; i < ibcm->touched; i++) {
         struct ibcm_conn *conn = &ibcm->conns[i];
         if (ibcm_state_edge(conn->state, IBCM_IN_DISCONNECT)->send == IBCM_SEND_DREQ) {
+            ibcm_conn_insist(conn);
             ibcm_disconnect(ibcm, conn, now);
         } else if (conn->state == IBCM_DREQ_SENT) {
+            ibcm_conn_insist(conn);
             ibcm_conn_hurry(ibcm, conn, now);
         }
     }

@@ -160,6 +160,24 @@ static void who_ends_in_order_says_so_again_at_once(void **state)
     }
 }
 
+// Each repeat is a few milliseconds behind the last, and what is lost meanwhile is not heard.
+static void who_ends_in_order_does_so_however_few_repeats_the_peer_has_asked_for(void **state)
+{
+    enum { LOST = 3, WITHIN_MS = 500 };
+    struct ibcm_config c = net_config();
+    c.max_cm_retries = 0;
+    tear_down(state);
+    net_init_with(&net, 1, &c);
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    net.lost_kind = IBCM_DREQ;
+    net.lost_count = LOST;
+    ibcm_disconnect_all(B->ibcm, net.now);
+    net_run_for(&net, WITHIN_MS * NS_PER_MS);
+    assert_int_equal(net.sent[IBCM_DREQ], LOST + 1);
+    assert_int_equal(A->count[IBCM_EVENT_DISCONNECTED], 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -170,6 +188,7 @@ int main(void)
         TEST(whose_dreq_was_lost_leaves_it_to_be_said_again),
         TEST(who_ends_in_order_tells_each_peer_and_leaves_nothing),
         TEST(who_ends_in_order_says_so_again_at_once),
+        TEST(who_ends_in_order_does_so_however_few_repeats_the_peer_has_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
