@@ -20,10 +20,10 @@ struct device_tap_config {
     unsigned addr_count;
     struct net_addr gateway_ipv4, gateway_ipv6; // all zero: none
     uint16_t mtu;                               // 0: the interface's
-    uint8_t ttl;                                // of packets; 0: NET_HOPS_DEFAULT
-    bool offloads;                              // false: every packet whole and by itself
-    uint64_t seed;                              // of the Ethernet address and of ports
-    struct trace *trace;                        // may be NULL
+    uint8_t ttl;         // of packets whose path names none; 0: NET_HOPS_DEFAULT
+    bool offloads;       // false: every packet whole and by itself
+    uint64_t seed;       // of the Ethernet address and of ports
+    struct trace *trace; // may be NULL
 };
 
 #define TAP_VALUES "tap:NAME,ADDRESS/PREFIX... or tun:NAME,ADDRESS/PREFIX..."

@@ -43,7 +43,7 @@ static bool gateway_set(const char *text, struct device_tap_config *c)
 static bool item_apply(char *item, struct device_tap_config *c)
 {
     static const char gateway[] = "gateway=", mtu[] = "mtu=", ttl[] = "ttl=";
-    uint64_t number;
+    uint64_t number = 0;
     if (strncmp(item, gateway, sizeof gateway - 1) == 0) {
         return gateway_set(item + sizeof gateway - 1, c);
     }
