@@ -458,8 +458,9 @@ instant_ns rc_requester_paced_until(const struct rc *rc)
 static void follow_held_back(struct rc *rc)
 {
     struct rc_requester *q = &rc->req;
-    const uint64_t count = next_count(q);
-    const bool wants = wants_to_send(rc), may = wants && rc_share_may(rc, count);
+    const bool wants = wants_to_send(rc);
+    const uint64_t count = wants ? next_count(q) : 0;
+    const bool may = wants && rc_share_may(rc, count);
     if (wants && !may) {
         rc_share_wait(rc, count);
     } else {

@@ -2,6 +2,7 @@
 // is only there for losses and for many packets out has to cost nothing before.
 #include <malloc.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "tests/rnic/packet_world.h"
@@ -65,5 +66,6 @@ int main(void)
         cmocka_unit_test(an_idle_queue_pair_costs_few_pages),
     };
     mallopt(M_PERTURB, 0); // which writes into what nobody uses
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
