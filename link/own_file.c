@@ -21,21 +21,24 @@ static bool is_link_trusted(const char *path)
            (at.st_uid == geteuid() || at.st_uid == 0);
 }
 
+static bool is_same_file(int fd, const struct stat *file)
+{
+    struct stat at;
+    return fstat(fd, &at) == 0 && at.st_dev == file->st_dev && at.st_ino == file->st_ino;
+}
+
 // The descriptor writes only. Whatever has the name by now is read if it is the same file still.
-static bool has_our_head(const char *path, const struct stat *file,
-                         bool (*is_ours)(struct span head))
+static int look_at_head(const char *path, const struct stat *file,
+                        bool (*is_ours)(struct span head))
 {
     uint8_t head[OWN_FILE_HEAD_LEN];
-    struct stat at;
-    ssize_t len = -1;
     const int fd = sys_open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
-    if (fd >= 0 && fstat(fd, &at) == 0 && at.st_dev == file->st_dev && at.st_ino == file->st_ino) {
-        len = sys_pread(fd, head, sizeof head, 0);
+    if (fd < 0) {
+        return fd;
     }
-    if (fd >= 0) {
-        sys_close(fd);
-    }
-    return len >= 0 && (len == 0 || is_ours(span_of(head, (size_t)len)));
+    const ssize_t len = is_same_file(fd, file) ? sys_pread(fd, head, sizeof head, 0) : -1;
+    sys_close(fd);
+    return len == 0 || (len > 0 && is_ours(span_of(head, (size_t)len))) ? 0 : -EEXIST;
 }
 
 // 0, or why nothing is to be written to it.
@@ -51,7 +54,7 @@ static int look(int fd, const char *path, bool (*is_ours)(struct span head))
     if (at.st_uid != geteuid() || at.st_nlink > 1) {
         return -EPERM;
     }
-    return at.st_size == 0 || has_our_head(path, &at, is_ours) ? 0 : -EEXIST;
+    return at.st_size == 0 ? 0 : look_at_head(path, &at, is_ours);
 }
 
 int own_file_open(const char *path, int flags, bool (*is_ours)(struct span head))
