@@ -124,7 +124,7 @@ void sys_close_fds(const int *fds, unsigned count)
 
 int sys_dup(int fd)
 {
-    return CALL(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    return placed(CALL(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0));
 }
 
 ssize_t sys_recv(int fd, void *buf, size_t len, int flags)
