@@ -101,6 +101,11 @@ void link_forward_wait(struct link *link, duration_ns timeout_ns)
     link_wait(inner_link_of(link), timeout_ns);
 }
 
+void link_forward_rise(struct link *link)
+{
+    link_rise(inner_link_of(link));
+}
+
 void link_forward_wake(struct link *link)
 {
     link_wake(inner_link_of(link));

@@ -39,6 +39,7 @@ int link_forward_poll(struct link *link, struct link_ready *ret, unsigned max);
 instant_ns link_forward_next_deadline(struct link *link);
 bool link_forward_may_wait(struct link *link);
 void link_forward_wait(struct link *link, duration_ns timeout_ns);
+void link_forward_rise(struct link *link);
 void link_forward_wake(struct link *link);
 int link_forward_descriptor(const struct link *link);
 void link_forward_stream_counters(const struct link *link, const struct link_stream *stream,

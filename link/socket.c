@@ -520,6 +520,7 @@ static const struct link_ops socket_ops = {
     .next_deadline = link_none_next_deadline,
     .may_wait = link_none_may_wait,
     .wait = socket_wait,
+    .rise = socket_rise,
     .wake = socket_wake,
     .descriptor = socket_descriptor,
     .stream_counters = link_none_stream_counters,

@@ -298,6 +298,7 @@ static const struct link_ops pcap_ops = {
     .next_deadline = link_forward_next_deadline,
     .may_wait = link_forward_may_wait,
     .wait = link_forward_wait,
+    .rise = link_forward_rise,
     .wake = link_forward_wake,
     .descriptor = link_forward_descriptor,
     .stream_counters = link_forward_stream_counters,

@@ -116,6 +116,11 @@ static void on_wait(struct link *l, duration_ns timeout_ns)
     note("wait", l, NULL, timeout_ns);
 }
 
+static void on_rise(struct link *l)
+{
+    note("rise", l, NULL, 0);
+}
+
 static void on_wake(struct link *l)
 {
     note("wake", l, NULL, 0);
@@ -160,6 +165,7 @@ static const struct link_ops inner_ops = {
     .next_deadline = on_next_deadline,
     .may_wait = on_may_wait,
     .wait = on_wait,
+    .rise = on_rise,
     .wake = on_wake,
     .descriptor = on_descriptor,
     .stream_counters = on_stream_counters,
@@ -183,6 +189,7 @@ static const struct link_ops own_ops = {
     .next_deadline = link_forward_next_deadline,
     .may_wait = link_forward_may_wait,
     .wait = link_forward_wait,
+    .rise = link_forward_rise,
     .wake = link_forward_wake,
     .descriptor = link_forward_descriptor,
     .stream_counters = link_forward_stream_counters,
@@ -264,6 +271,8 @@ static void what_is_asked_of_a_link_is_handed_on(void **state)
     expect_of_link("may_wait", NULL, 0);
     ops()->wait(l, 99);
     expect_of_link("wait", NULL, 99);
+    ops()->rise(l);
+    expect_of_link("rise", NULL, 0);
     ops()->wake(l);
     expect_of_link("wake", NULL, 0);
     assert_int_equal(ops()->descriptor(l), 7);
