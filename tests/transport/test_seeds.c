@@ -14,7 +14,7 @@
 #include "tests/transport/transport.h"
 
 enum {
-    SEED_COUNT = 1500,
+    SEED_COUNT = 600,
     ACTION_COUNT = 250,
     OP_MAX = 16, // posted and not known to be complete; receives likewise
     SLOT_LEN = 1024,
