@@ -140,7 +140,8 @@ struct link_ops {
     // other calls: see Threads above.
     void (*wait)(struct link *link, duration_ns timeout_ns);
     // In place of a `wait` for no time, by who waited at `descriptor` and saw that it was not
-    // readable: the next `poll` need not ask the system for what makes it so.
+    // readable: the next `poll` need not ask the system for what makes it so. Who has nothing to
+    // spare has link_rise_by_wait.
     void (*rise)(struct link *link);
     // Makes a `wait` under way, or the next one, return at once. From any thread or signal handler.
     void (*wake)(struct link *link);
@@ -293,6 +294,11 @@ static inline void link_wait(struct link *link, duration_ns timeout_ns)
 static inline void link_rise(struct link *link)
 {
     link->ops->rise(link);
+}
+
+static inline void link_rise_by_wait(struct link *link)
+{
+    link_wait(link, 0);
 }
 
 static inline void link_wake(struct link *link)

@@ -366,11 +366,6 @@ static void compound_wait(struct link *link, duration_ns timeout_ns)
     }
 }
 
-static void compound_rise(struct link *link)
-{
-    compound_wait(link, 0);
-}
-
 static void compound_wake(struct link *link)
 {
     uint64_t once = 1;
@@ -504,7 +499,7 @@ static const struct link_ops compound_ops = {
     .next_deadline = compound_next_deadline,
     .may_wait = compound_may_wait,
     .wait = compound_wait,
-    .rise = compound_rise,
+    .rise = link_rise_by_wait,
     .wake = compound_wake,
     .descriptor = compound_descriptor,
     .stream_counters = compound_stream_counters,

@@ -385,11 +385,6 @@ static void sim_wait(struct link *link, duration_ns timeout_ns)
 {
 }
 
-static void sim_rise(struct link *link)
-{
-    sim_wait(link, 0);
-}
-
 static void sim_wake(struct link *link)
 {
 }
@@ -425,7 +420,7 @@ static const struct link_ops sim_ops = {
     .next_deadline = link_none_next_deadline,
     .may_wait = link_none_may_wait,
     .wait = sim_wait,
-    .rise = sim_rise,
+    .rise = link_rise_by_wait,
     .wake = sim_wake,
     .descriptor = link_none_descriptor,
     .stream_counters = link_none_stream_counters,

@@ -248,11 +248,6 @@ void socket_wait(struct link *link, duration_ns timeout_ns)
     }
 }
 
-void socket_rise(struct link *link)
-{
-    socket_wait(link, 0);
-}
-
 void socket_wake(struct link *link)
 {
     uint64_t once = 1;

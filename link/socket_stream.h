@@ -67,5 +67,4 @@ int socket_shutdown(struct link_stream *stream);
 int socket_connect_result(struct link_stream *stream);
 int socket_poll(struct link *link, struct link_ready *ret, unsigned max);
 void socket_wait(struct link *link, duration_ns timeout_ns);
-void socket_rise(struct link *link);
 void socket_wake(struct link *link);

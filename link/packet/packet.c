@@ -85,11 +85,6 @@ static void packet_wait(struct link *link, duration_ns timeout_ns)
     device_wait(d, timeout_ns);
 }
 
-static void packet_rise(struct link *link)
-{
-    packet_wait(link, 0);
-}
-
 static void packet_wake(struct link *link)
 {
     struct device *d = packet_link_of(link)->device;
@@ -198,7 +193,7 @@ static const struct link_ops packet_ops = {
     .next_deadline = packet_next_deadline,
     .may_wait = link_none_may_wait,
     .wait = packet_wait,
-    .rise = packet_rise,
+    .rise = link_rise_by_wait,
     .wake = packet_wake,
     .descriptor = packet_descriptor,
     .stream_counters = packet_stream_counters,

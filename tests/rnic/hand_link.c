@@ -301,11 +301,6 @@ static void hand_wait(struct link *link, duration_ns timeout_ns)
 {
 }
 
-static void hand_rise(struct link *link)
-{
-    hand_wait(link, 0);
-}
-
 static void hand_wake(struct link *link)
 {
 }
@@ -368,7 +363,7 @@ static const struct link_ops ops = {
     .next_deadline = hand_next_deadline,
     .may_wait = hand_may_wait,
     .wait = hand_wait,
-    .rise = hand_rise,
+    .rise = link_rise_by_wait,
     .wake = hand_wake,
     .descriptor = hand_descriptor,
     .stream_counters = hand_stream_counters,
