@@ -149,14 +149,14 @@ void ibcm_disconnect(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
 
 void ibcm_disconnect_all(struct ibcm *ibcm, instant_ns now)
 {
+    enum { MOST = 15 }; // that a REQ can ask for
     ibcm->is_ending = true;
     for (uint32_t i = 0; i < ibcm->touched; i++) {
         struct ibcm_conn *conn = &ibcm->conns[i];
+        conn->tries_max = MOST; // within that time, however few its peer has asked for
         if (ibcm_state_edge(conn->state, IBCM_IN_DISCONNECT)->send == IBCM_SEND_DREQ) {
-            ibcm_conn_insist(conn);
             ibcm_disconnect(ibcm, conn, now);
         } else if (conn->state == IBCM_DREQ_SENT) {
-            ibcm_conn_insist(conn);
             ibcm_conn_hurry(ibcm, conn, now);
         }
     }

@@ -144,9 +144,7 @@ void ibcm_conn_bequeath(struct ibcm *ibcm, const struct ibcm_conn *conn);
 // Moves the connection on. False: the input does not belong here, nothing has moved.
 bool ibcm_step(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_input input,
                const struct ibcm_said *said, instant_ns now);
-// The process ends: however few repeats the peer has asked for, there are some within that time.
-void ibcm_conn_insist(struct ibcm_conn *conn);
-// ... while the DREQ is out: counts its repeats anew, at that pace.
+// The process ends while the DREQ is out: counts its repeats anew, at that pace.
 void ibcm_conn_hurry(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now);
 // Keeps what a peer said for the event that tells it.
 void ibcm_conn_keep(struct ibcm_conn *conn, struct span private_data);

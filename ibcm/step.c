@@ -133,12 +133,6 @@ static void say(struct ibcm *ibcm, struct ibcm_conn *conn, enum ibcm_send what, 
     ibcm_conn_send(ibcm, conn, what, private_data);
 }
 
-void ibcm_conn_insist(struct ibcm_conn *conn)
-{
-    enum { MOST = 15 }; // that a REQ can ask for
-    conn->tries_max = MOST;
-}
-
 void ibcm_conn_hurry(struct ibcm *ibcm, struct ibcm_conn *conn, instant_ns now)
 {
     conn->tries = 0;
