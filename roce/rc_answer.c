@@ -16,12 +16,14 @@
 bool rc_answer_resize(struct rc_responder *r, uint32_t limit)
 {
     CHECK(r->count == 0);
-    struct rc_answer *answers = malloc((limit > 0 ? limit : 1) * sizeof *answers);
+    const uint32_t capacity = limit > 0 ? limit : 1;
+    struct rc_answer *answers = malloc(capacity * sizeof *answers);
     if (answers == NULL) {
         return false;
     }
     free(r->answers);
     r->answers = answers;
+    r->capacity = capacity;
     return true;
 }
 

@@ -9,13 +9,12 @@
 void rc_responder_begin(struct rc *rc, uint32_t psn)
 {
     struct rc_responder *r = &rc->resp;
-    const uint32_t limit = rc->attributes.max_dest_rd_atomic;
     rc_held_clear(rc);
     *r = (struct rc_responder){
         .answers = r->answers,
-        .capacity = limit > 0 ? limit : 1,
+        .capacity = r->capacity,
         .held = {.packets = r->held.packets},
-        .limit = limit,
+        .limit = rc->attributes.max_dest_rd_atomic,
         .expected_mark = RC_MARK_FIRST | psn,
     };
 }
