@@ -91,7 +91,8 @@ cost: all
 pairs: all
 	@tools/pairs --build $(BUILD) --against '$(AGAINST)'
 
-lint: all
+lint: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) -j $(JOBS) $$(tools/lint --reads)
 	@tools/lint --build $(BUILD)
 
 mutants:

@@ -5,6 +5,9 @@ import subprocess
 
 from . import house
 
+# The programs and libraries of a build; the static libraries of all engine rooms are in them.
+READ = ('weft', *(f'lib/{name}' for name in house.LIBRARIES))
+
 # `objdump -t`: value, flags, section, size, name. Common symbols stand in section *COM*.
 _SYMBOL = re.compile(r'^[0-9a-f]+ (.{7}) (\S+)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$')
 _MEMBER = re.compile(r'^(\S+):\s+file format', flags=re.M)
@@ -170,7 +173,7 @@ def _why_not_linked(says):
 
 def check_linked(tree):
     """What programs run is optimised when it is linked: each room for it, all of it in the end."""
-    programs = [tree.build / 'lib' / name for name in house.LIBRARIES] + [tree.build / 'weft']
+    programs = [tree.build / name for name in READ]
     for program in filter(lambda path: path.is_file(), programs):
         says = _strings_of_debugging(program)
         tree.not_checked = _why_not_linked(says)
