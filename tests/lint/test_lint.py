@@ -18,6 +18,13 @@ def all_of():
     return [Mutant(f'holes-{row[0]}', *row[1:]) for row in ROWS]
 '''
 
+# A port, and who stands before another of its kind.
+LINK_PORT = {'base/port_p.h': 'struct p_ops {\n    void (*go)(void);\n};\n\n'
+                              'static inline void p_go(const struct p_ops *p)\n'
+                              '{\n    p->go();\n}\n'}
+WRAPPER = ('static void go(void)\n{{\n    p_go(q);\n}}\n\n'
+           'static const struct p_ops {name} = {{\n    .go = go,\n}};\n')
+
 # A name to say what is wrong, the check, the tree {path: text}, and what the report must contain
 # (None: the check must pass).
 CASES = [
@@ -169,6 +176,17 @@ CASES = [
       'cq/b.c': 'static void go(void)\n{\n    p_go(q);\n}\n\n'
                 'static const struct p_ops b = {\n    .go = go,\n};\n'},
      '2 files call each other in a circle, at most 1 in cq/: a.c b.c;'),
+    ('wrappers of which one stands before the other are in none', 'cycles',
+     {**LINK_PORT, 'link/compound.c': WRAPPER.format(name='a'),
+      'link/pcap/pcap.c': WRAPPER.format(name='b')}, None),
+    ('a wrapper that calls who stands before it is in a circle', 'cycles',
+     {**LINK_PORT, 'link/compound.c': WRAPPER.format(name='a') + 'void up(void)\n{\n    go();\n}\n',
+      'link/pcap/pcap.c': WRAPPER.format(name='b') + 'void f(void)\n{\n    up();\n}\n'},
+     '2 files call each other in a circle, at most 1 in link/: compound.c pcap.c'),
+    ('a file that wrappers share takes no part in the circles of their port', 'cycles',
+     {**LINK_PORT, 'link/compound.c': WRAPPER.format(name='a').replace('go = go', 'go = forward'),
+      'link/pcap/pcap.c': WRAPPER.format(name='b').replace('go = go', 'go = forward'),
+      'link/forward.c': 'void forward(void)\n{\n    p_go(q);\n}\n'}, None),
     ('a field of the same name in a table of another struct is nobody\'s in a port', 'cycles',
      {'base/port_p.h': 'struct p_ops {\n    void (*go)(void);\n};\n\n'
                        'static inline void p_go(const struct p_ops *p)\n{\n    p->go();\n}\n',

@@ -4,6 +4,9 @@ A call is a name followed by `(`. What stands in a table of functions (`.send = 
 called by whoever calls a field of that name; an inline function in the header that declares the
 table's struct calls what stands in tables of that struct, and in no other. Ports of base/ belong to
 each room. Functions handed over as arguments are not followed.
+
+A wrapper has functions of the port that it calls. Which of a room's stand before which others is in
+house.STACKS: from the level of one, a call through the port leads further down alone.
 """
 
 import pathlib
@@ -84,8 +87,12 @@ class Room:
     def _node_of(self, source, name):
         return self.own[source].get(name) or self.shared.get(name)
 
-    def graph(self):
+    def graph(self, stacks=()):
         """{node: {node that it calls: (source, offset) of the first such call}}"""
+        graph = self._graph_of_names()
+        return _leveled(graph, stacks, self.ports) if stacks else graph
+
+    def _graph_of_names(self):
         graph = {}
         for node, source, start, end in self.bodies:
             edges = graph.setdefault(node, {})
@@ -98,6 +105,36 @@ class Room:
                     if called != node:
                         edges.setdefault(called, (source, match.start(1)))
         return graph
+
+
+def _level_of(node, stacks):
+    """(stack, how far down) of a wrapper's file, or None."""
+    for stack in stacks:
+        for depth, path in enumerate(stack):
+            if not isinstance(node, tuple) and str(node).startswith(path):
+                return stack, depth
+    return None
+
+
+def _leveled(graph, stacks, ports):
+    """The same graph with nodes (node, level): a wrapper is at its own, all others once at each
+    from which they are reached. A call of a port goes down within a stack."""
+    leveled = {}
+    todo = [(node, _level_of(node, stacks)) for node in graph]
+    while todo:
+        node, level = here = todo.pop()
+        if here in leveled:
+            continue
+        edges = leveled[here] = {}
+        is_port = isinstance(node, tuple) and node[0] in ports
+        for called, where in graph.get(node, {}).items():
+            own = _level_of(called, stacks)
+            if is_port and own and level and own[0] is level[0] and own[1] <= level[1]:
+                continue
+            there = (called, own or level)
+            edges[there] = where
+            todo.append(there)
+    return leveled
 
 
 def _tables(code):
@@ -145,9 +182,14 @@ def _components(graph, ports=()):
     return sorted(components, key=lambda nodes: -len(_files(nodes, ports)))
 
 
+def _file_of(node):
+    while isinstance(node, tuple):  # of a function, or at a level
+        node = node[0]
+    return node
+
+
 def _files(nodes, ports=()):
-    return sorted({node[0] if isinstance(node, tuple) else node for node in nodes} - set(ports),
-                  key=str)
+    return sorted({_file_of(node) for node in nodes} - set(ports), key=str)
 
 
 def _calls_within(graph, component):
@@ -183,4 +225,4 @@ def check(tree):
     ports = [source for source in rooms.get('base', ()) if source.path.name.startswith('port_')]
     for name, sources in sorted(rooms.items()):
         room = Room(sources, () if name == 'base' else ports)
-        yield from _check_room(name, room.graph(), room.ports)
+        yield from _check_room(name, room.graph(house.STACKS.get(name, ())), room.ports)

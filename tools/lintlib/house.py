@@ -117,8 +117,17 @@ ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdma
 # How many files of a room may call each other in a circle; a room without a row has no circle. The
 # numbers only fall: a room that is better than its row has the row lowered, or taken out.
 CYCLES = {
-    'link': 8,  # wrappers, each before any other by way of the port; local is one of five files
     'node/ddm': 6,  # jobs end by way of a transport's port, and their end may begin another
+}
+
+# Wrappers that have a port's functions and call them, the outermost first; a folder's files are
+# one. host/link.c and host/datagram.c put them before each other in this order.
+STACKS = {
+    'link': (
+        ('link/compound.c', 'link/local/', 'link/pcap/pcap.c'),
+        ('link/device/fault.c', 'link/pcap/device.c'),
+        ('link/datagram/fault.c', 'link/datagram/pcap.c'),
+    ),
 }
 
 # Headers that stand for what they include: a room's private page, and what a room gives to those
