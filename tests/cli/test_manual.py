@@ -94,6 +94,18 @@ def pages_of_commands_have_every_option():
 
 
 @case
+def pages_of_commands_have_no_option_that_the_help_has_not():
+    """In SYNOPSIS, and in lists of options: a text may speak of another command's."""
+    for command in COMMANDS:
+        page = (MAN / f'weft-{command}.1').read_text()
+        synopsis = re.search(r'\.Sh SYNOPSIS\n(.*?)\.Sh', page, re.S).group(1)
+        listed = '\n'.join(re.findall(r'^\.It Fl .*', page, re.M))
+        helped = set(re.findall(r'--([a-z][a-z-]*)', weft('help', command).stdout))
+        for option in re.findall(r'\bFl -([a-z][a-z-]*)', synopsis + listed):
+            assert option in helped, f'weft-{command}(1): no option --{option}'
+
+
+@case
 def weft_manager_3_has_every_function_and_refusal():
     page = (MAN / 'weft-manager.3').read_text()
     functions = re.findall(r'^ +(weft_rdma_\w+);$',
