@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "cm/cm.h"
-#include "host/descriptor.h"
+#include "descriptor/descriptor.h"
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
@@ -23,7 +23,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
     if (channel == NULL) {
         return NULL;
     }
-    channel->channel.fd = host_descriptor(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
+    channel->channel.fd = descriptor_above_standard(eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE));
     if (channel->channel.fd < 0) {
         free(channel);
         return NULL;

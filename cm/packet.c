@@ -10,7 +10,7 @@
 
 #include "base/wildcard.h"
 #include "cm/cm.h"
-#include "host/descriptor.h"
+#include "descriptor/descriptor.h"
 
 struct cm_packet {
     const struct cm_device *device;
@@ -168,7 +168,7 @@ static int port_socket_make(const struct cm_id *c, int family)
 
 static int port_socket(const struct cm_id *c, int family)
 {
-    return host_descriptor(port_socket_make(c, family));
+    return descriptor_above_standard(port_socket_make(c, family));
 }
 
 // What holds the port may be connections that have ended (TIME-WAIT), which may be replaced; who is

@@ -15,10 +15,10 @@
 
 #include "cgroup/memory.h"
 #include "control/process.h"
+#include "descriptor/descriptor.h"
 #include "host/clock.h"
 #include "host/devices.h"
 #include "host/pressure.h"
-#include "link/descriptor.h"
 #include "rnic/reads.h"
 #include "rnic/rnic.h"
 #include "rnic/stat.h"

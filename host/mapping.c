@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "link/descriptor.h"
+#include "descriptor/descriptor.h"
 
 // PROCMAP_QUERY of linux/fs.h since 6.11, spelt out for older headers.
 struct procmap_query {

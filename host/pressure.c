@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "cgroup/memory.h"
-#include "link/descriptor.h"
+#include "descriptor/descriptor.h"
 #include "link/sys.h"
 
 // 100 ms of standstill within 2 s; without privilege the kernel allows no shorter window, and

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "link/descriptor.h"
+#include "descriptor/descriptor.h"
 #include "link/sys.h"
 
 // What a trigger would be asked for (host/pressure.c).

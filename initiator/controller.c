@@ -7,6 +7,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "descriptor/descriptor.h"
 #include "initiator/agent.h"
 
 enum {
@@ -60,8 +61,9 @@ void weft_nvme_disconnect(struct weft_nvme *nvme)
 
 static int descriptors_open(struct weft_nvme *nvme, struct why *ret_why)
 {
-    nvme->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    nvme->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    nvme->epoll_fd = descriptor_above_standard(epoll_create1(EPOLL_CLOEXEC));
+    nvme->timer_fd =
+        descriptor_above_standard(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (nvme->epoll_fd < 0 || nvme->timer_fd < 0) {
         return initiator_why(ret_why, -errno, "no descriptors: %s", strerror(errno));
     }

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/system_calls.h"
-#include "link/descriptor.h"
+#include "descriptor/descriptor.h"
 
 // libc's syscall() reports through errno, which belongs to the program: it is put back.
 #define CALL(...)                           \

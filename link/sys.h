@@ -3,7 +3,7 @@
 //
 // All return a value >= 0 or a negative errno; none is a cancellation point. Arguments as in the
 // calls' own man pages. What they make never has the number of a standard descriptor
-// (link/descriptor.h).
+// (descriptor/descriptor.h).
 #pragma once
 
 #include <stdbool.h>

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
+#include "descriptor/descriptor.h"
 #include "rsocket/rsocket.h"
 
 enum { LOOK_MAX = 16 }; // datagrams over UDP that are taken in one look
@@ -45,7 +46,7 @@ struct rs_datagrams *rs_datagrams_create(int udp_fd)
     socklen_t family_len = sizeof family;
     getsockopt(udp_fd, SOL_SOCKET, SO_DOMAIN, &family, &family_len);
     dg->is_of_6 = family == AF_INET6;
-    dg->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    dg->epoll_fd = descriptor_above_standard(epoll_create1(EPOLL_CLOEXEC));
     if (dg->epoll_fd < 0 || epoll_ctl(dg->epoll_fd, EPOLL_CTL_ADD, udp_fd, &event) != 0) {
         int saved = errno;
         if (dg->epoll_fd >= 0) {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "descriptor/descriptor.h"
 #include "rsocket/rsocket.h"
 
 // Those that poll() has by the same number.
@@ -119,7 +120,7 @@ int repoll_create(int flags)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, hook_install);
-    int fd = epoll_create1(flags);
+    int fd = descriptor_above_standard(epoll_create1(flags));
     struct set *set = fd >= 0 ? calloc(1, sizeof *set) : NULL;
     if (set == NULL) {
         if (fd >= 0) {
@@ -128,7 +129,7 @@ int repoll_create(int flags)
         return -1;
     }
     set->fd = fd;
-    set->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    set->bell = descriptor_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (set->bell < 0) {
         int saved = errno;
         set_free(set);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "descriptor/descriptor.h"
 #include "rsocket/rsocket.h"
 
 struct sleeper {
@@ -50,7 +51,7 @@ static int wake_fd(void)
         return wake->fd;
     }
     struct wake *fresh = malloc(sizeof *fresh);
-    int fd = fresh != NULL ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    int fd = fresh != NULL ? descriptor_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) : -1;
     if (fd < 0) {
         free(fresh);
         return -1;

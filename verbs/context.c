@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "host/descriptor.h"
+#include "descriptor/descriptor.h"
 #include "host/process.h"
 #include "verbs/front.h"
 #include "view/place.h"
@@ -93,7 +93,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         goto free_front;
     }
     // Nothing is commanded through it; programs duplicate it or look at it, so it is a real one.
-    int cmd_fd = host_descriptor(eventfd(0, EFD_CLOEXEC));
+    int cmd_fd = descriptor_above_standard(eventfd(0, EFD_CLOEXEC));
     if (cmd_fd < 0) {
         error = errno;
         goto fini_async;

@@ -5,7 +5,7 @@
 
 #include <weft/drive.h>
 
-#include "host/descriptor.h"
+#include "descriptor/descriptor.h"
 #include "rnic/rnic.h"
 #include "verbs/event.h"
 #include "verbs/front.h"
@@ -51,7 +51,7 @@ int weft_drive_begin(struct ibv_comp_channel *ibv_channel)
         errno = EBUSY;
         return -1;
     }
-    int rouse_fd = host_descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    int rouse_fd = descriptor_above_standard(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     int error = rouse_fd < 0 ? -errno : rnic_drive_begin(rnic_of(channel), rouse_fd, &fd);
     if (error != 0) {
         set_driver(channel, false);

@@ -8,11 +8,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "host/descriptor.h"
+#include "descriptor/descriptor.h"
 
 int event_queue_init(struct event_queue *queue)
 {
-    queue->fd = host_descriptor(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
+    queue->fd = descriptor_above_standard(eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC));
     if (queue->fd < 0) {
         return errno;
     }

@@ -15,6 +15,7 @@
 #include "base/device_wire.h"
 #include "base/why.h"
 #include "control/runtime.h"
+#include "descriptor/descriptor.h"
 #include "view/tree.h"
 #include "view/wires.h"
 
@@ -66,21 +67,10 @@ const char *place_root(void)
 
 /* ---- how long -------------------------------------------------------------------------------- */
 
-// It stays open, and daemons that have closed their standard input use its number again.
-static int above_standard(int fd)
-{
-    if (fd < 0 || fd > STDERR_FILENO) {
-        return fd;
-    }
-    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    close(fd);
-    return moved;
-}
-
 // -1: it is not there, or nobody's to open.
 static int open_locked(const char *path, int how)
 {
-    int fd = above_standard(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    int fd = descriptor_above_standard(open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (fd >= 0 && flock(fd, how | LOCK_NB) != 0) {
         close(fd);
         fd = -1;

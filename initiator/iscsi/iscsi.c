@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/time.h"
 #include "base/why.h"
+#include "descriptor/descriptor.h"
 #include "format/iscsi_pdu.h"
 #include "initiator/iscsi/agent.h"
 #include "initiator/iscsi/session.h"
@@ -104,8 +105,8 @@ struct iscsi_initiator *iscsi_initiator_begin(const struct iscsi_initiator_attr 
     }
     list_init(&initiator->free);
     initiator->drive_fd = -1;
-    initiator->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    initiator->rest_fd = eventfd(0, EFD_CLOEXEC);
+    initiator->epoll_fd = descriptor_above_standard(epoll_create1(EPOLL_CLOEXEC));
+    initiator->rest_fd = descriptor_above_standard(eventfd(0, EFD_CLOEXEC));
     if (initiator->epoll_fd < 0 || initiator->rest_fd < 0 ||
         !iscsi_watch(initiator, initiator->rest_fd) || attr_take(initiator, attr, ret_why) != 0 ||
         slots_take(initiator) != 0 || iscsi_connect_begin(initiator, ret_why) != 0) {

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/time.h"
+#include "descriptor/descriptor.h"
 #include "format/nvme_tcp_wire.h"
 #include "initiator/tcp/stream.h"
 
@@ -95,7 +96,8 @@ static int socket_open(const struct addrinfo *to, instant_ns until, int *ret_fd)
 {
     int error = 0, on = 1;
     socklen_t len = sizeof error;
-    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = descriptor_above_standard(
+        socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0) {
         return -errno;
     }

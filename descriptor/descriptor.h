@@ -1,6 +1,6 @@
 // Who has closed its standard input, output and error, as daemons do, opens there later what it
-// likes, or writes to them what nobody is to read: no descriptor of the RNIC's that stays open has
-// such a number.
+// likes, or writes to them what nobody is to read: no descriptor of the libraries' that stays open
+// has such a number.
 #pragma once
 
 #include <fcntl.h>
