@@ -6,17 +6,14 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "base/sanitized.h"
 #include "link/local/sealed.h"
 #include "link/local/slot.h"
 #include "link/sys.h"
 
 // Of addresses that every process of this machine has. ThreadSanitizer ends a program that asks for
 // some of them; in its builds the low ones are all there are to ask for.
-#if defined(__SANITIZE_THREAD__)
-enum { PLACE_BITS = 38 };
-#else
-enum { PLACE_BITS = 46 };
-#endif
+enum { PLACE_BITS = IS_THREAD_SANITIZED ? 38 : 46 };
 
 enum { PAGE_LEN = 4096, PLACE_TRIES = 8 };
 

@@ -14,19 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/sanitized.h"
 #include "node/unit/landlock.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { IS_SANITIZED = true };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-enum { IS_SANITIZED = true };
-#else
-enum { IS_SANITIZED = false };
-#endif
-#else
-enum { IS_SANITIZED = false };
-#endif
 
 // What drivers open devices with: files of others, disks, network devices, memory of an RNIC.
 #define CAPABILITY(number) (UINT64_C(1) << (number))

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/sanitized.h"
 #include "link/device/udp.h"
 #include "tests/link/contract.h"
 #include "tests/link/counted.h"
@@ -344,7 +345,7 @@ static void handshake_of_a_stranger_takes_little_memory(void **state)
     for (unsigned i = 0; i < STRANGERS; i++) {
         close(fd[i]);
     }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !IS_SANITIZED
     assert_true(each <= EACH_MAX);
 #else
     (void)each; // a sanitizer's shadow is resident too

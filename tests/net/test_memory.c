@@ -10,13 +10,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "net/host.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { HAS_SHADOW = 1 };
-#else
-enum { HAS_SHADOW = 0 };
-#endif
+enum { HAS_SHADOW = IS_SANITIZED };
 
 enum { CONNECTIONS = 2000, PORT = 7471, IDLE_MAX = 8 << 10, USED_MAX = 32 << 10 };
 

@@ -19,15 +19,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "node/unit/confinement.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
 
 enum { CALLS_MAX = 64 };
 #define CALL(name)        \
@@ -59,7 +52,7 @@ static int setup(void **state)
 static void in_a_child(void (*act)(void))
 {
     int status;
-#ifdef IS_SANITIZED
+#if IS_SANITIZED
     print_message("SKIP: builds with sanitizers are not confined\n");
     skip();
 #endif

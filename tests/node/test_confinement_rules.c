@@ -16,16 +16,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "node/unit/confinement.h"
 #include "node/unit/landlock.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
 
 enum { TEXT_MAX = 1 << 16, NAME_MAX_LEN = 64 };
 
@@ -106,7 +99,7 @@ static int err, err_before; // standard error is read from there
 
 static void skip_if_sanitized(void)
 {
-#ifdef IS_SANITIZED
+#if IS_SANITIZED
     print_message("SKIP: builds with sanitizers are not confined\n");
     skip();
 #endif

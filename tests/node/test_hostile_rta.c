@@ -34,6 +34,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "node/bus/ring.h"
 #include "node/ddm/drivers.h"
 #include "node/host/config.h"
@@ -641,7 +642,7 @@ static void a_closed_socket_ends_the_process(void **state)
 
 static void what_a_confined_rta_tries_against_others_is_refused(void **state)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if IS_SANITIZED
     print_message("SKIP: a build with sanitizers is not confined\n");
     skip();
 #endif

@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "host/clock.h"
 #include "link/socket.h"
 #include "rnic/create.h"
@@ -106,7 +107,7 @@ long syscall(long number, ...)
 
 static long allocations_live;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if IS_SANITIZED
 enum { ALLOCATIONS_CAN_FAIL = false }; // they are the sanitizer's, which looks for leaks itself
 #else
 enum { ALLOCATIONS_CAN_FAIL = true };

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "tests/cm/loopback.h"
 
 enum {
@@ -376,7 +377,7 @@ static void *connect_and_disconnect(void *arg)
 // device anew.
 static void child_main(void)
 {
-#ifndef __SANITIZE_THREAD__
+#if !IS_THREAD_SANITIZED
     connect_once();
 #endif
 }
@@ -384,7 +385,7 @@ static void child_main(void)
 // Children find the device anew, whatever other threads were at when they were made.
 static void *make_children(void *arg)
 {
-#ifdef __SANITIZE_ADDRESS__
+#if IS_ADDRESS_SANITIZED
     print_message(
         "no children: a lock of AddressSanitizer's allocator may be held for ever there\n");
     return NULL;

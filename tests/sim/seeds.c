@@ -7,12 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sanitized.h"
+
 // Under a sanitizer a third of those that run without one.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SEEDS_DEFAULT = 100 };
-#else
-enum { SEEDS_DEFAULT = 300 };
-#endif
+enum { SEEDS_DEFAULT = IS_SANITIZED ? 100 : 300 };
 enum { SEEDS_SOAK = 20000, FAILURES_MAX = 10 };
 
 static struct sim sim;
