@@ -33,7 +33,7 @@ struct datagram_path {
     uint32_t flow_label;   // IPv6
     uint16_t source_port;  // 0xc000 to 0xffff: the same for all of a queue pair
     uint8_t traffic_class; // TOS: DSCP, and ECN in the lowest two bits
-    uint8_t hop_limit;     // TTL; 0: as the system has it
+    uint8_t hop_limit;     // TTL; 0: the link's own (struct datagram_hops)
 };
 
 static inline bool datagram_addr_is_group(const struct in6_addr *a)
@@ -80,10 +80,16 @@ enum { DATAGRAM_SLOT_ALL = 256 }; // more than any slot
 
 struct datagram_link_ops;
 
+// The hop limits that a link gives to packets whose paths name none.
+struct datagram_hops {
+    uint8_t ipv4, ipv6, group;
+};
+
 // A back end embeds this first in a struct of its own.
 struct datagram_link {
     const struct datagram_link_ops *ops;
     uint32_t qp_num_first, qp_num_count; // numbers for this process's queue pairs
+    struct datagram_hops hops;
     struct journal *journal; // for records beside its packets; NULL: nobody has asked for them
 };
 
@@ -157,6 +163,16 @@ struct datagram_link_ops {
     void (*abandon)(struct datagram_link *link);
     void (*destroy)(struct datagram_link *link);
 };
+
+// What a packet of this path has in its header.
+static inline uint8_t datagram_hop_limit(const struct datagram_link *link,
+                                         const struct datagram_path *path)
+{
+    return path->hop_limit != 0                    ? path->hop_limit
+           : datagram_addr_is_group(&path->remote) ? link->hops.group
+           : IN6_IS_ADDR_V4MAPPED(&path->remote)   ? link->hops.ipv4
+                                                   : link->hops.ipv6;
+}
 
 enum datagram_ready {
     DATAGRAM_READY_IN = 1,   // packets have arrived

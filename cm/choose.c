@@ -151,10 +151,11 @@ static struct ibv_sa_path_rec path_of(const struct cm_id *c, const struct ibv_po
 {
     enum { EXACTLY = 2, PACKET_LIFETIME = 16 }; // 268 ms, as Linux has it on RoCE
     const struct rdma_ib_addr *addr = &c->id.route.addr.addr.ibaddr;
+    const struct in6_addr peer = sockaddr_octets(&c->id.route.addr.dst_addr);
     return (struct ibv_sa_path_rec){
         .dgid = addr->dgid,
         .sgid = addr->sgid,
-        .hop_limit = CM_HOP_LIMIT,
+        .hop_limit = rnic_hop_limit(c->device->rnic, &peer),
         .traffic_class = c->options.has_tos ? c->options.tos : 0,
         .reversible = 1,
         .numb_path = 1,

@@ -258,8 +258,6 @@ int cm_event_post(struct cm_id *c, enum rdma_cm_event_type type, int status);
 
 /* ---- devices and ways (choose.c, stream.c, packet.c) ----------------------------------------- */
 
-enum { CM_HOP_LIMIT = 64 }; // of packets, where nobody asks for another
-
 // What the program says with connect and accept.
 struct cm_params {
     uint8_t data[CM_PRIVATE_DATA_MAX_LEN];

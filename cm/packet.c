@@ -88,7 +88,7 @@ static void copy_datagram(const struct cm_id *c, struct cm_event *event, const s
     param->qp_num = e->peer->qp_num;
     param->qkey = e->peer->qkey;
     param->ah_attr = ah_attr_to(c, &e->ends);
-    param->ah_attr.grh.hop_limit = CM_HOP_LIMIT;
+    param->ah_attr.grh.hop_limit = rnic_hop_limit(c->device->rnic, &e->ends.remote);
 }
 
 // A refused datagram service is an address that cannot be reached, with SIDR's status.
@@ -360,7 +360,8 @@ static int attr_to_receive(const struct cm_id *c, struct ibv_qp_attr *attr,
     attr->min_rnr_timer = RNIC_CONN_MIN_RNR_TIMER;
     attr->ah_attr = ah_attr_to(c, ends);
     attr->ah_attr.grh.flow_label = a->flow_label;
-    attr->ah_attr.grh.hop_limit = a->hop_limit != 0 ? a->hop_limit : CM_HOP_LIMIT;
+    attr->ah_attr.grh.hop_limit =
+        a->hop_limit != 0 ? a->hop_limit : rnic_hop_limit(c->device->rnic, &ends->remote);
     attr->ah_attr.grh.traffic_class = a->traffic_class;
     return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;

@@ -5,7 +5,7 @@
 #include "ibcm/internal.h"
 #include "wire/ip_cm.h"
 
-enum { MTU_MIN = 1, HOP_LIMIT_DEFAULT = 64 };
+enum { MTU_MIN = 1 };
 
 static uint8_t smaller_of(uint8_t a, uint8_t b)
 {
@@ -50,9 +50,6 @@ struct ibcm_conn *ibcm_connect(struct ibcm *ibcm, const struct ibcm_target *targ
     conn->retry_count = params->retry_count;
     if (params->ack_timeout == 0) {
         conn->ours.ack_timeout = (uint8_t)(ibcm->config.packet_lifetime + 1); // there and back
-    }
-    if (params->hop_limit == 0) {
-        conn->ours.hop_limit = HOP_LIMIT_DEFAULT;
     }
     const struct ibcm_said said = {.private_data = params->private_data};
     ibcm_step(ibcm, conn, IBCM_IN_CONNECT, &said, now);

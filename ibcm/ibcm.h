@@ -221,7 +221,7 @@ struct ibcm_params {
     bool has_srq;
     uint8_t path_mtu;    // connect: 1 = 256 … 5 = 4096 octets
     uint8_t ack_timeout; // connect: of the queue pairs; 0: what the packet lifetime makes of it
-    uint8_t traffic_class, hop_limit;
+    uint8_t traffic_class, hop_limit; // connect: of both ends' packets
     uint32_t flow_label;
     struct span private_data; // copied
 };

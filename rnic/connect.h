@@ -48,8 +48,8 @@ int rnic_conn_listen(struct rnic *rnic, enum ip_cm_port_space ps, uint16_t port,
                      struct rnic_conn **ret);
 
 // `qp` NULL: the program's own, whose number `params` names. Otherwise the number is the queue
-// pair's. params->path_mtu 0: the device's. -EOPNOTSUPP, -ENOMEM; -EINVAL: the queue pair is
-// another device's, or has a connection; as ibcm_connect and ibcm_resolve have it.
+// pair's. params->path_mtu or hop_limit 0: the device's. -EOPNOTSUPP, -ENOMEM; -EINVAL: the queue
+// pair is another device's, or has a connection; as ibcm_connect and ibcm_resolve have it.
 int rnic_conn_connect(struct rnic *rnic, const struct ibcm_target *target, struct rnic_qp *qp,
                       const struct ibcm_params *params, const struct rnic_conn_port *events,
                       struct rnic_conn **ret);

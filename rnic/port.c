@@ -2,6 +2,7 @@
 // them, and who is told when they are others.
 
 #include "base/list.h"
+#include "base/port_datagram.h"
 #include "rnic/internal.h"
 #include "rnic/rnic.h"
 
@@ -39,4 +40,12 @@ void rnic_port_unwatch(struct rnic *rnic, struct rnic_port_watch *watch)
     rnic_enter(rnic);
     list_remove(&watch->link);
     rnic_leave(rnic, 0);
+}
+
+uint8_t rnic_hop_limit(const struct rnic *rnic, const struct in6_addr *remote)
+{
+    enum { OF_STREAMS = 64 }; // what paths of the connection manager say, which carry no packet
+    const struct datagram_link *link = rnic->shard.packets.link;
+    return link == NULL ? OF_STREAMS
+                        : datagram_hop_limit(link, &(struct datagram_path){.remote = *remote});
 }

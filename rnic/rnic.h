@@ -83,6 +83,8 @@ static inline bool rnic_addr_is_set(const struct rnic_addr *a)
 struct rnic_port rnic_port(struct rnic *rnic);
 // The place of an address in it; -1: it is none of the port's.
 int rnic_port_find(const struct rnic_port *port, const struct in6_addr *addr);
+// The hop limit of the device's packets to an address, where nobody asks for another.
+uint8_t rnic_hop_limit(const struct rnic *rnic, const struct in6_addr *remote);
 
 // Who is told, under the shard's lock, that the addresses are others.
 struct rnic_port_watch {

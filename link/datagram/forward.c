@@ -11,6 +11,7 @@ void datagram_forward_init(struct datagram_forward *f, const struct datagram_lin
     *f = (struct datagram_forward){.base = {.ops = ops,
                                             .qp_num_first = inner->qp_num_first,
                                             .qp_num_count = inner->qp_num_count,
+                                            .hops = inner->hops,
                                             .journal = inner->journal},
                                    .inner = inner};
 }

@@ -18,7 +18,6 @@
 enum {
     PUT_BEFORE = 8,       // packets by UDP before a lane is made: pairs that are idle have none
     SHOWN_LEN = 16 << 10, // octets that are shown before more is put
-    HOPS_OF_SYSTEM = 64,  // what a packet has that says none, unless a host was told otherwise
 };
 
 static const duration_ns retry_ns = NS_PER_S; // to a process that takes none, or is gone
@@ -137,7 +136,7 @@ bool datagram_lane_put(struct datagram_udp *d, struct datagram_lane_out *lane,
 {
     struct datagram_path path = *tx->path;
     path.source_port = place->tx_port;
-    path.hop_limit = path.hop_limit != 0 ? path.hop_limit : HOPS_OF_SYSTEM;
+    path.hop_limit = datagram_hop_limit(&d->base, &path);
     if (lane_put(&lane->writer, tx, &path)) {
         d->lanes.counters.local_packets_out++;
         d->lanes.unpublished |= UINT64_C(1) << (lane - d->lanes.out);

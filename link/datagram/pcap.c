@@ -14,7 +14,6 @@
 #include "wire/udp_header.h"
 
 enum {
-    HOP_LIMIT_DEFAULT = 64,
     SOURCE_PORT_DEFAULT = 0xc000,
     IPV4_OFF_IN_MAPPED = 12,
     HEADERS_MAX_LEN = IPV6_HEADER_LEN + UDP_HEADER_LEN,
@@ -102,7 +101,7 @@ static void record_sent(struct datagram_pcap *p, const struct datagram_tx *tx)
         .flow_label = path->flow_label,
         .src_port = path->source_port,
         .traffic_class = path->traffic_class,
-        .hop_limit = path->hop_limit != 0 ? path->hop_limit : HOP_LIMIT_DEFAULT,
+        .hop_limit = datagram_hop_limit(&p->forward.base, path),
     };
     uint8_t *begin = p->packet + ip_len_of(&o) + UDP_HEADER_LEN, *at = begin;
     memcpy(at, tx->head.ptr, tx->head.len);

@@ -12,7 +12,7 @@
 #include "link/datagram/slot.h"
 #include "wire/icrc.h"
 
-enum { HOP_LIMIT_DEFAULT = 64 };
+enum { HOPS = 64 };
 
 static struct datagram_sim *end_of(const struct datagram_link *link)
 {
@@ -186,7 +186,7 @@ static unsigned end_receive(struct datagram_link *link, struct datagram_rx *ret,
             .flow_label = p->path.flow_label,
             .source_port = p->path.source_port,
             .traffic_class = p->path.traffic_class,
-            .hop_limit = p->path.hop_limit != 0 ? p->path.hop_limit : HOP_LIMIT_DEFAULT,
+            .hop_limit = datagram_hop_limit(&e->base, &p->path),
             .is_checked = !e->net->config.is_unchecked,
             .octets = span_of(p->octets, p->len),
         };
@@ -317,6 +317,7 @@ struct datagram_link *datagram_net_attach(struct datagram_net *net, const struct
         return NULL;
     }
     e->base.ops = &end_ops;
+    e->base.hops = (struct datagram_hops){HOPS, HOPS, HOPS};
     e->net = net;
     memcpy(e->addrs, addrs, count * sizeof *addrs);
     e->addr_count = count;

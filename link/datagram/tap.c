@@ -247,7 +247,9 @@ int datagram_tap_create(const struct datagram_tap_config *config, struct datagra
     t->config.port = config->port != 0 ? config->port : DATAGRAM_UDP_PORT;
     fault_model_init(&t->faults, &config->corrupt);
     lists_init(t);
+    const uint8_t hops = t->iface.config.hops;
     t->base.ops = &tap_ops;
+    t->base.hops = (struct datagram_hops){hops, hops, hops};
     datagram_slot_take(&t->base, (unsigned)(config->interface.seed % SLOT_COUNT));
     *ret = &t->base;
     return 0;

@@ -28,18 +28,13 @@ static uint8_t *append(uint8_t *at, struct span octets)
     return at + octets.len;
 }
 
-static uint8_t hops_of(const struct datagram_tap *t, const struct datagram_path *path)
-{
-    return path->hop_limit != 0 ? path->hop_limit : t->iface.config.hops;
-}
-
 static size_t ip_header_put(const struct datagram_tap *t, const struct datagram_path *path,
                             const struct net_flow *flow, size_t body_len, uint8_t *at)
 {
     const struct net_packet header = {
         .tos = path->traffic_class,
         .protocol = IP_PROTOCOL_UDP,
-        .hops = hops_of(t, path),
+        .hops = datagram_hop_limit(&t->base, path),
         .flow_label = path->flow_label,
         .body_len = body_len,
     };
@@ -311,7 +306,7 @@ static bool looped_take(struct datagram_tap *t, struct tap_packet *p, struct dat
         .flow_label = p->path.flow_label,
         .source_port = p->path.source_port,
         .traffic_class = p->path.traffic_class,
-        .hop_limit = hops_of(t, &p->path),
+        .hop_limit = datagram_hop_limit(&t->base, &p->path),
         .is_checked = true,
         .octets = span_of(p->octets + p->head_len, p->len - p->head_len - ICRC_LEN),
     };

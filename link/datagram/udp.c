@@ -24,6 +24,8 @@
 enum {
     DISCARD_PORT = 9,
     MTU_DEFAULT = 1500,
+    HOPS_UNKNOWN = 64,
+    HOPS_TO_GROUP = 1,   // by default no router hands it on
     POLLS_MAX = 16,      // without a look at what else there is
     POLLS_NEIGHBOUR = 4, // ... where a lane may have been handed over
 };
@@ -342,6 +344,18 @@ static const struct datagram_link_ops datagram_udp_ops = {
     .destroy = udp_destroy,
 };
 
+// As a new socket of the family has it.
+static uint8_t system_hops(int family, int level, int option)
+{
+    int hops = 0;
+    int fd = sys_socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        sys_getsockopt_int(fd, level, option, &hops);
+        sys_close(fd);
+    }
+    return hops > 0 ? (uint8_t)hops : HOPS_UNKNOWN;
+}
+
 static int udp_begin(struct datagram_udp *d)
 {
     static const struct in6_addr nowhere;
@@ -378,6 +392,11 @@ int datagram_udp_create(const struct datagram_udp_config *config, struct datagra
         return -ENOMEM;
     }
     d->base.ops = &datagram_udp_ops;
+    d->base.hops = (struct datagram_hops){
+        .ipv4 = system_hops(AF_INET, IPPROTO_IP, IP_TTL),
+        .ipv6 = system_hops(AF_INET6, IPPROTO_IPV6, IPV6_UNICAST_HOPS),
+        .group = HOPS_TO_GROUP,
+    };
     d->config = *config;
     d->config.port = config->port != 0 ? config->port : DATAGRAM_UDP_PORT;
     d->has_gso = !config->is_single;

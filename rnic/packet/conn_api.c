@@ -99,6 +99,8 @@ static int connect_locked(struct rnic_conn *conn, const struct ibcm_target *targ
         return error;
     }
     ours.qp_num = qp != NULL ? qp->qp_num : params->qp_num;
+    ours.hop_limit =
+        params->hop_limit != 0 ? params->hop_limit : rnic_hop_limit(rnic, &target->ends.remote);
     ours.path_mtu = params->path_mtu != 0 ? params->path_mtu : packet_mtu_code(rnic->port.path_mtu);
     conn->cm = ibcm_connect(ibcm_of(rnic), target, &ours, conn, rnic_now(rnic), &error);
     return error;

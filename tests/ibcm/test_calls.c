@@ -187,7 +187,6 @@ static void what_the_owner_leaves_open_is_by_the_packet_lifetime(void **state)
     int error;
     assert_non_null(call(&error));
     assert_int_equal(sent.req.primary.local_ack_timeout, config.packet_lifetime + 1);
-    assert_int_equal(sent.req.primary.hop_limit, 64);
 }
 
 static void request_is_said_again_when_there_is_no_answer(void **state)

@@ -280,7 +280,10 @@ static void assert_class_and_hops(int family, uint8_t traffic_class, uint8_t hop
     if (hop_limit != 0) {
         assert_int_equal(hops, hop_limit);
     } else {
+        struct datagram_path path = pair_path(family);
+        path.hop_limit = 0;
         assert_true(hops > 0);
+        assert_int_equal(hops, datagram_hop_limit(pair.link[0], &path));
     }
 }
 

@@ -135,11 +135,12 @@ static void packet_without_a_port_or_hop_limit_has_the_usual_ones(void **state)
     struct span body;
     way.source_port = 0;
     way.hop_limit = 0;
+    pair.link[0]->hops.ipv4 = 4;
     pair_open();
     assert_true(pair_put(&way, 5, span_of(payload, 8)));
     capture_read_after_flush();
     assert_int_equal(ipv4_header_parse(next_packet(&at), &ip, &body), IP_PARSE_OK);
-    assert_int_equal(ip.ttl, 64);
+    assert_int_equal(ip.ttl, 4);
     assert_int_equal(get_be16(body.ptr + UDP_OFF_SRC_PORT), 0xc000);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/port_datagram.h"
 #include "link/datagram/sim.h"
 #include "rnic/connect.h"
 #include "rnic/post.h"
@@ -11,7 +12,7 @@
 #include "wire/bth.h"
 #include "wq/status.h"
 
-enum { DEPTH = 8, MTU = 1024, PORT = 7471 };
+enum { DEPTH = 8, MTU = 1024, PORT = 7471, HOPS = 4 };
 
 // Nothing is waited for that may not come: virtual time ends first.
 #define PATIENCE_NS (60 * NS_PER_S)
@@ -399,6 +400,42 @@ static void who_disconnects_behind_the_peer_looks_everywhere(void **state)
     expect_that_the_message_was_sent();
 }
 
+static const struct datagram_link_ops *putting;
+static unsigned put_count, other_count;
+
+// Counts packets, and those whose header has another hop limit than the device's.
+static bool put_and_count(struct datagram_link *link, const struct datagram_tx *tx)
+{
+    put_count++;
+    other_count += datagram_hop_limit(link, tx->path) != HOPS;
+    return putting->put(link, tx);
+}
+
+// The peer is told of it, too: its packets come back by the same way.
+static void packets_of_a_connection_have_the_hop_limit_of_the_device(void **state)
+{
+    struct ibcm_agreement agreement;
+    struct ibcm_ends ends;
+    struct datagram_link *link = w.ends[0].device.rnic->shard.packets.link;
+    struct datagram_link_ops counting = *link->ops;
+    putting = link->ops;
+    put_count = other_count = 0;
+    counting.put = put_and_count;
+    link->ops = &counting;
+    link->hops.ipv4 = HOPS;
+    connect_both();
+    post_recv(1);
+    post_send(0, 100);
+    assert_int_equal(completion_of(0).status, WC_SUCCESS);
+    assert_true(put_count >= 3); // REQ, RTU, the message
+    assert_int_equal(other_count, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(rnic_conn_agreement(w.ends[i].conn, &agreement, &ends), 0);
+        assert_int_equal(agreement.hop_limit, HOPS);
+    }
+    link->ops = putting;
+}
+
 // More than is read at once, for a queue pair of the device's that there is not.
 static void send_many_strays(void)
 {
@@ -608,6 +645,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(connected_queue_pairs_carry_data),
+        TEST(packets_of_a_connection_have_the_hop_limit_of_the_device),
         TEST(a_disconnect_flushes_both_ends_and_keeps_the_number),
         TEST(whose_program_has_not_heard_of_the_end_is_flushed_behind_the_time_wait),
         TEST(whose_program_has_heard_of_the_end_is_left_to_it),
