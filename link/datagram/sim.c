@@ -7,7 +7,6 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/alone.h"
-#include "link/datagram/memberships.h"
 #include "link/datagram/sim_end.h"
 #include "link/datagram/slot.h"
 #include "wire/icrc.h"
@@ -21,46 +20,18 @@ static struct datagram_sim *end_of(const struct datagram_link *link)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static unsigned *opened_at(struct datagram_sim *e, const struct in6_addr *addr)
-{
-    for (unsigned i = 0; i < e->addr_count; i++) {
-        if (datagram_sim_is_same(&e->addrs[i], addr)) {
-            return &e->opened[i];
-        }
-    }
-    return NULL;
-}
-
-static int end_open(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id)
-{
-    unsigned *opened = opened_at(end_of(link), local);
-    if (opened == NULL) {
-        return -EADDRNOTAVAIL;
-    }
-    ++*opened;
-    return 0;
-}
-
-static void end_close(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id)
-{
-    unsigned *opened = opened_at(end_of(link), local);
-    if (opened != NULL && *opened > 0) {
-        --*opened;
-    }
-}
-
 // Its own address for what stays at home, else the first of the family.
 static int end_route(struct datagram_link *link, const struct in6_addr *remote, uint32_t scope_id,
                      struct in6_addr *ret_local)
 {
     struct datagram_sim *e = end_of(link);
-    if (opened_at(e, remote) != NULL) {
+    if (datagram_alone_has_addr(&e->alone, remote)) {
         *ret_local = *remote;
         return 0;
     }
-    for (unsigned i = 0; i < e->addr_count; i++) {
-        if (!IN6_IS_ADDR_V4MAPPED(&e->addrs[i]) == !IN6_IS_ADDR_V4MAPPED(remote)) {
-            *ret_local = e->addrs[i];
+    for (unsigned i = 0; i < e->alone.addr_count; i++) {
+        if (!IN6_IS_ADDR_V4MAPPED(&e->alone.addrs[i]) == !IN6_IS_ADDR_V4MAPPED(remote)) {
+            *ret_local = e->alone.addrs[i];
             return 0;
         }
     }
@@ -71,25 +42,6 @@ static uint32_t end_len_max(struct datagram_link *link, const struct datagram_pa
 {
     uint32_t len = end_of(link)->net->config.mtu - datagram_sim_headers_len(&path->remote);
     return len < DATAGRAM_LEN_MAX + ICRC_LEN ? len : DATAGRAM_LEN_MAX + ICRC_LEN;
-}
-
-static int end_join(struct datagram_link *link, const struct in6_addr *group,
-                    const struct in6_addr *local, uint32_t scope_id)
-{
-    unsigned *opened = opened_at(end_of(link), local);
-    if (!datagram_addr_is_group(group)) {
-        return -EINVAL;
-    }
-    if (opened == NULL || *opened == 0) {
-        return -EADDRNOTAVAIL;
-    }
-    return datagram_memberships_join(&end_of(link)->groups, group);
-}
-
-static void end_leave(struct datagram_link *link, const struct in6_addr *group,
-                      const struct in6_addr *local, uint32_t scope_id)
-{
-    datagram_memberships_leave(&end_of(link)->groups, group);
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
@@ -186,7 +138,7 @@ static unsigned end_receive(struct datagram_link *link, struct datagram_rx *ret,
             .flow_label = p->path.flow_label,
             .source_port = p->path.source_port,
             .traffic_class = p->path.traffic_class,
-            .hop_limit = datagram_hop_limit(&e->base, &p->path),
+            .hop_limit = datagram_hop_limit(&e->alone.base, &p->path),
             .is_checked = !e->net->config.is_unchecked,
             .octets = span_of(p->octets, p->len),
         };
@@ -264,12 +216,12 @@ static void end_destroy(struct datagram_link *link)
 
 static const struct datagram_link_ops end_ops = {
     .name = "sim",
-    .open = end_open,
-    .close = end_close,
+    .open = datagram_alone_open,
+    .close = datagram_alone_close,
     .route = end_route,
     .len_max = end_len_max,
-    .join = end_join,
-    .leave = end_leave,
+    .join = datagram_alone_join,
+    .leave = datagram_alone_leave,
     .has_room = datagram_alone_has_room,
     .serve = datagram_alone_serve,
     .unserve = datagram_alone_unserve,
@@ -298,10 +250,10 @@ static unsigned slot_find(const struct datagram_net *net, const struct datagram_
     unsigned slot = 0;
     for (struct list_link *l = net->ends.next; l != &net->ends;) {
         const struct datagram_sim *other = LIST_ENTRY(l, struct datagram_sim, link);
-        bool is_taken = other->base.qp_num_first / DATAGRAM_SLOT_LEN == slot;
+        bool is_taken = other->alone.base.qp_num_first / DATAGRAM_SLOT_LEN == slot;
         bool is_shared = false;
-        for (unsigned i = 0; is_taken && i < e->addr_count; i++) {
-            is_shared = is_shared || datagram_sim_has_addr(other, &e->addrs[i]);
+        for (unsigned i = 0; is_taken && i < e->alone.addr_count; i++) {
+            is_shared = is_shared || datagram_alone_has_addr(&other->alone, &e->alone.addrs[i]);
         }
         slot += is_shared;
         l = is_shared ? net->ends.next : l->next;
@@ -316,11 +268,11 @@ struct datagram_link *datagram_net_attach(struct datagram_net *net, const struct
     if (e == NULL) {
         return NULL;
     }
-    e->base.ops = &end_ops;
-    e->base.hops = (struct datagram_hops){HOPS, HOPS, HOPS};
+    e->alone.base.ops = &end_ops;
+    e->alone.base.hops = (struct datagram_hops){HOPS, HOPS, HOPS};
     e->net = net;
-    memcpy(e->addrs, addrs, count * sizeof *addrs);
-    e->addr_count = count;
+    memcpy(e->alone.addrs, addrs, count * sizeof *addrs);
+    e->alone.addr_count = count;
     list_init(&e->staged);
     list_init(&e->arrived);
     list_init(&e->taken);
@@ -329,7 +281,7 @@ struct datagram_link *datagram_net_attach(struct datagram_net *net, const struct
         free(e);
         return NULL;
     }
-    datagram_slot_take(&e->base, slot);
+    datagram_slot_take(&e->alone.base, slot);
     list_push_tail(&net->ends, &e->link);
-    return &e->base;
+    return &e->alone.base;
 }

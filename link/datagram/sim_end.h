@@ -5,7 +5,7 @@
 
 #include "base/list.h"
 #include "base/time.h"
-#include "link/datagram/memberships.h"
+#include "link/datagram/alone.h"
 #include "link/datagram/sim.h"
 #include "link/fault_model.h"
 #include "wire/icrc.h"
@@ -21,13 +21,9 @@ struct datagram_net {
 };
 
 struct datagram_sim {
-    struct datagram_link base;
+    struct datagram_alone alone;
     struct datagram_net *net;
-    struct list_link link; // in the net's
-    struct in6_addr addrs[DATAGRAM_SIM_ADDR_MAX];
-    unsigned opened[DATAGRAM_SIM_ADDR_MAX]; // how often
-    unsigned addr_count;
-    struct datagram_memberships groups;
+    struct list_link link;           // in the net's
     struct list_link staged;         // put, not flushed
     instant_ns sent_at_ns;           // when all that was put will have left
     bool was_full;                   // a packet was not taken
@@ -55,11 +51,6 @@ struct datagram_sim_packet {
     uint8_t octets[];
 };
 
-static inline bool datagram_sim_is_same(const struct in6_addr *a, const struct in6_addr *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
-}
-
 static inline uint32_t datagram_sim_headers_len(const struct in6_addr *addr)
 {
     return UDP_HEADER_LEN + (IN6_IS_ADDR_V4MAPPED(addr) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN);
@@ -83,7 +74,6 @@ static inline instant_ns datagram_net_now(const struct datagram_net *net)
 
 // sim_net.c
 
-bool datagram_sim_has_addr(const struct datagram_sim *e, const struct in6_addr *addr);
 // Puts copies under way to whose it is; the packet stays the caller's.
 void datagram_net_send(struct datagram_net *net, const struct datagram_sim_packet *p);
 void datagram_sim_packets_free(struct list_link *packets);

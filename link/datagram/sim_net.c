@@ -6,23 +6,13 @@
 #include "base/port_datagram.h"
 #include "base/span.h"
 #include "base/time.h"
-#include "link/datagram/memberships.h"
+#include "link/datagram/alone.h"
 #include "link/datagram/sim_end.h"
 #include "link/datagram/slot.h"
 #include "link/fault_model.h"
 #include "wire/ip.h"
 
 enum { MTU_DEFAULT = 4200 };
-
-bool datagram_sim_has_addr(const struct datagram_sim *e, const struct in6_addr *addr)
-{
-    for (unsigned i = 0; i < e->addr_count; i++) {
-        if (datagram_sim_is_same(&e->addrs[i], addr)) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* ---- making it ------------------------------------------------------------------------------- */
 
@@ -86,17 +76,6 @@ static bool queue_enter(struct datagram_net *net, struct datagram_sim_packet *p)
     return true;
 }
 
-// Who has closed the address meanwhile gets nothing. False: the packet is gone.
-static bool is_wanted(struct datagram_sim *e, const struct datagram_sim_packet *p)
-{
-    for (unsigned i = 0; i < e->addr_count; i++) {
-        if (e->opened[i] > 0 && datagram_sim_is_same(&e->addrs[i], &p->path.remote)) {
-            return true;
-        }
-    }
-    return datagram_memberships_has(&e->groups, &p->path.remote);
-}
-
 static bool end_accept(struct datagram_sim *e, struct datagram_sim_packet *p)
 {
     uint32_t limit = e->net->config.receive_buffer_len;
@@ -104,8 +83,8 @@ static bool end_accept(struct datagram_sim *e, struct datagram_sim_packet *p)
         e->counters.icrc_wrong++;
         return false;
     }
-    if (!is_wanted(e, p)) {
-        return false;
+    if (!datagram_alone_is_open(&e->alone, &p->path.remote)) {
+        return false; // who has closed the address meanwhile gets nothing
     }
     if (limit > 0 && e->arrived_len + p->len > limit) {
         e->counters.buffer_overflows++;
@@ -213,9 +192,9 @@ void datagram_net_send(struct datagram_net *net, const struct datagram_sim_packe
     uint32_t qp_num = datagram_dest_qp(span_of(p->octets, p->len));
     for (struct list_link *l = net->ends.next; l != &net->ends; l = l->next) {
         struct datagram_sim *e = LIST_ENTRY(l, struct datagram_sim, link);
-        if (is_for_group ? is_wanted(e, p)
-                         : datagram_sim_has_addr(e, &p->path.remote) &&
-                               datagram_slot_has(&e->base, qp_num)) {
+        if (is_for_group ? datagram_alone_is_open(&e->alone, &p->path.remote)
+                         : datagram_alone_has_addr(&e->alone, &p->path.remote) &&
+                               datagram_slot_has(&e->alone.base, qp_num)) {
             send_to(net, p, e);
         }
     }

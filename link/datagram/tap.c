@@ -5,7 +5,6 @@
 
 #include "base/list.h"
 #include "link/datagram/alone.h"
-#include "link/datagram/memberships.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/tap_link.h"
 #include "link/datagram/udp.h"
@@ -30,35 +29,6 @@ enum {
 };
 
 /* ---- addresses ------------------------------------------------------------------------------- */
-
-static unsigned *opened_at(struct datagram_tap *t, const struct in6_addr *addr)
-{
-    const struct net_addr a = datagram_tap_addr(addr);
-    for (unsigned i = 0; i < t->iface.config.addr_count; i++) {
-        if (net_addr_equal(&t->iface.config.addrs[i].addr, &a)) {
-            return &t->opened[i];
-        }
-    }
-    return NULL;
-}
-
-static int tap_open(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id)
-{
-    unsigned *opened = opened_at(datagram_tap_of(link), local);
-    if (opened == NULL) {
-        return -EADDRNOTAVAIL;
-    }
-    ++*opened;
-    return 0;
-}
-
-static void tap_close(struct datagram_link *link, const struct in6_addr *local, uint32_t scope_id)
-{
-    unsigned *opened = opened_at(datagram_tap_of(link), local);
-    if (opened != NULL && *opened > 0) {
-        --*opened;
-    }
-}
 
 // The first address of the family: where a group's packets leave from.
 static bool first_of_family(const struct datagram_tap *t, const struct net_addr *remote,
@@ -105,34 +75,6 @@ uint32_t datagram_tap_path_mtu(const struct datagram_link *link)
         mtu *= 2;
     }
     return mtu;
-}
-
-/* ---- groups ---------------------------------------------------------------------------------- */
-
-static int tap_join(struct datagram_link *link, const struct in6_addr *group,
-                    const struct in6_addr *local, uint32_t scope_id)
-{
-    struct datagram_tap *t = datagram_tap_of(link);
-    unsigned *opened = opened_at(t, local);
-    if (!datagram_addr_is_group(group)) {
-        return -EINVAL;
-    }
-    if (opened == NULL || *opened == 0) {
-        return -EADDRNOTAVAIL;
-    }
-    return datagram_memberships_join(&t->groups, group);
-}
-
-static void tap_leave(struct datagram_link *link, const struct in6_addr *group,
-                      const struct in6_addr *local, uint32_t scope_id)
-{
-    datagram_memberships_leave(&datagram_tap_of(link)->groups, group);
-}
-
-bool datagram_tap_is_open(struct datagram_tap *t, const struct in6_addr *local)
-{
-    const unsigned *opened = opened_at(t, local);
-    return opened != NULL ? *opened > 0 : datagram_memberships_has(&t->groups, local);
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -189,12 +131,12 @@ static void tap_destroy(struct datagram_link *link)
 
 static const struct datagram_link_ops tap_ops = {
     .name = "tap",
-    .open = tap_open,
-    .close = tap_close,
+    .open = datagram_alone_open,
+    .close = datagram_alone_close,
     .route = tap_route,
     .len_max = tap_len_max,
-    .join = tap_join,
-    .leave = tap_leave,
+    .join = datagram_alone_join,
+    .leave = datagram_alone_leave,
     .has_room = datagram_alone_has_room,
     .serve = datagram_alone_serve,
     .unserve = datagram_alone_unserve,
@@ -216,6 +158,15 @@ static const struct datagram_link_ops tap_ops = {
     .abandon = tap_abandon,
     .destroy = tap_destroy,
 };
+
+static void addrs_take(struct datagram_alone *a, const struct net_iface_config *config)
+{
+    STATIC_CHECK((int)NET_IFACE_ADDR_MAX <= (int)DATAGRAM_ALONE_ADDR_MAX);
+    a->addr_count = config->addr_count;
+    for (unsigned i = 0; i < a->addr_count; i++) {
+        memcpy(a->addrs[i].s6_addr, config->addrs[i].addr.octets, sizeof a->addrs[i].s6_addr);
+    }
+}
 
 static void lists_init(struct datagram_tap *t)
 {
@@ -247,10 +198,11 @@ int datagram_tap_create(const struct datagram_tap_config *config, struct datagra
     t->config.port = config->port != 0 ? config->port : DATAGRAM_UDP_PORT;
     fault_model_init(&t->faults, &config->corrupt);
     lists_init(t);
+    addrs_take(&t->alone, &iface);
     const uint8_t hops = t->iface.config.hops;
-    t->base.ops = &tap_ops;
-    t->base.hops = (struct datagram_hops){hops, hops, hops};
-    datagram_slot_take(&t->base, (unsigned)(config->interface.seed % SLOT_COUNT));
-    *ret = &t->base;
+    t->alone.base.ops = &tap_ops;
+    t->alone.base.hops = (struct datagram_hops){hops, hops, hops};
+    datagram_slot_take(&t->alone.base, (unsigned)(config->interface.seed % SLOT_COUNT));
+    *ret = &t->alone.base;
     return 0;
 }

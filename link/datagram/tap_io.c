@@ -5,6 +5,7 @@
 #include "base/port_datagram.h"
 #include "base/span.h"
 #include "base/time.h"
+#include "link/datagram/alone.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/tap_link.h"
 #include "link/device/tap_interface.h"
@@ -34,7 +35,7 @@ static size_t ip_header_put(const struct datagram_tap *t, const struct datagram_
     const struct net_packet header = {
         .tos = path->traffic_class,
         .protocol = IP_PROTOCOL_UDP,
-        .hops = datagram_hop_limit(&t->base, path),
+        .hops = datagram_hop_limit(&t->alone.base, path),
         .flow_label = path->flow_label,
         .body_len = body_len,
     };
@@ -152,7 +153,7 @@ static bool send_one(struct datagram_tap *t, struct tap_packet *p, instant_ns no
         wait_for_neighbour(t, p);
         return true;
     case NET_SENT:
-        if (net_addr_is_multicast(&remote) && datagram_tap_is_open(t, &p->path.remote)) {
+        if (net_addr_is_multicast(&remote) && datagram_alone_is_open(&t->alone, &p->path.remote)) {
             loop_copy(t, p);
         }
         break;
@@ -220,7 +221,7 @@ static bool is_of_a_slot(const struct datagram_tap *t, struct span octets)
 {
     const uint32_t qp_num = datagram_dest_qp(octets);
     return qp_num == BTH_QP_GSI || qp_num == BTH_QP_MULTICAST ||
-           datagram_slot_has(&t->base, qp_num);
+           datagram_slot_has(&t->alone.base, qp_num);
 }
 
 static bool is_icrc_good(struct datagram_tap *t, struct span packet)
@@ -256,7 +257,7 @@ static bool datagram_take(struct datagram_tap *t, const struct net_arrival *a,
         .hop_limit = a->hops,
         .is_checked = !t->config.is_unchecked,
     };
-    if (!datagram_tap_is_open(t, &ret->local)) {
+    if (!datagram_alone_is_open(&t->alone, &ret->local)) {
         t->counters.not_open++;
         return false;
     }
@@ -306,11 +307,11 @@ static bool looped_take(struct datagram_tap *t, struct tap_packet *p, struct dat
         .flow_label = p->path.flow_label,
         .source_port = p->path.source_port,
         .traffic_class = p->path.traffic_class,
-        .hop_limit = datagram_hop_limit(&t->base, &p->path),
+        .hop_limit = datagram_hop_limit(&t->alone.base, &p->path),
         .is_checked = true,
         .octets = span_of(p->octets + p->head_len, p->len - p->head_len - ICRC_LEN),
     };
-    if (!datagram_tap_is_open(t, &ret->local)) {
+    if (!datagram_alone_is_open(&t->alone, &ret->local)) {
         t->counters.not_open++;
         return false;
     }

@@ -6,7 +6,7 @@
 #include "base/list.h"
 #include "base/port_datagram.h"
 #include "base/time.h"
-#include "link/datagram/memberships.h"
+#include "link/datagram/alone.h"
 #include "link/datagram/tap.h"
 #include "link/device/tap_interface.h"
 #include "link/fault_model.h"
@@ -36,12 +36,10 @@ struct tap_packet {
 };
 
 struct datagram_tap {
-    struct datagram_link base;
+    struct datagram_alone alone;
     struct datagram_tap_config config;
     struct tap_interface interface;
     struct net_iface iface;
-    unsigned opened[NET_IFACE_ADDR_MAX]; // how often, of the interface's addresses
-    struct datagram_memberships groups;
     struct fault_model faults;
     struct list_link unused;
     struct list_link staged;  // put, and to be flushed
@@ -85,11 +83,6 @@ static inline uint32_t datagram_tap_headers_len(const struct in6_addr *remote)
 {
     return UDP_HEADER_LEN + (IN6_IS_ADDR_V4MAPPED(remote) ? IPV4_HEADER_LEN : IPV6_HEADER_LEN);
 }
-
-// tap.c
-
-// Is the address open, or the group joined?
-bool datagram_tap_is_open(struct datagram_tap *t, const struct in6_addr *local);
 
 // tap_io.c: as in struct datagram_link_ops.
 bool datagram_tap_put(struct datagram_link *link, const struct datagram_tx *tx);
