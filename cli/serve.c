@@ -11,6 +11,7 @@
 #include "node/host/config.h"
 #include "node/host/host.h"
 #include "node/host/wish.h"
+#include "node/interface/request.h"
 #include "text/addresses.h"
 
 enum serve_option {

@@ -20,6 +20,7 @@
 #include "link/packet/packet.h"
 #include "link/pcap/pcap.h"
 #include "link/socket.h"
+#include "tcp/tcp.h"
 
 // A program is worth more than its capture: it goes on without.
 static void say_no_capture(const struct host_settings *settings, int error)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "ddp/coverage.h"
 #include "iwarp/internal.h"
 
 int early_init(struct qp *qp)

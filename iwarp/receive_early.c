@@ -2,6 +2,7 @@
 // and leaves there what its completion will need. When the hole closes, that many completions
 // appear.
 #include "base/port_place.h"
+#include "ddp/coverage.h"
 #include "iwarp/internal.h"
 #include "rdmap/refusal.h"
 #include "wq/srq.h"

@@ -1,4 +1,5 @@
 // Sends and Immediate Data that stood beyond a hole which has closed: that many completions appear.
+#include "ddp/coverage.h"
 #include "iwarp/internal.h"
 #include "wire/ddp.h"
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/port_place.h"
 #include "base/span.h"
+#include "ddp/coverage.h"
 #include "iwarp/internal.h"
 #include "mem/table.h"
 #include "rdmap/refusal.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "rnic/create.h"
+#include "tcp/tcp.h"
 
 static const duration_ns peer_timeout_ns = 10 * NS_PER_S;
 

@@ -12,6 +12,7 @@
 #include "sim/oracle_memory.h"
 #include "sim/params.h"
 #include "sim/sim.h"
+#include "wq/filling.h"
 
 enum { ATOMIC_LEN = 8, WINDOW_KEY_MASK = 0xff, WINDOW_RIGHTS = 2 | 4 | 8 };
 

@@ -17,8 +17,8 @@ ROOMS = {
     'rdmap': ('ddp mem wire base', 'gives the ULP octet its meaning'),
     'cq': ('base', 'completions only; whose they are is not its business'),
     'wq': ('mem cq base', 'knows operations, memory and completions, and no transport'),
-    'iwarp': ('wq rdmap mem cq wire base',
-           'work queues over one RDMAP stream; of wire numbers and the extension message'),
+    'iwarp': ('wq rdmap ddp mem cq wire base',
+              'work queues over one RDMAP stream; of wire numbers and the extension message'),
     'congestion': ('base', 'numbers in, a window and a pace out: no packet, no connection'),
     'roce': ('wq mem cq congestion wire base',
              'work queues over RoCEv2 packets; who carries them is behind the datagram port'),
@@ -34,7 +34,7 @@ ROOMS = {
              'base weft', 'the one room that wires'),
     'control': ('text base', 'how running processes are found and asked; not what they are asked'),
     'cgroup': ('', 'which group limits a process, as the kernel\'s files tell it'),
-    'host': ('cgroup control rnic mem link text descriptor base weft',
+    'host': ('cgroup control rnic mem link tcp text descriptor base weft',
              'what a process lends the device: environment, fork, exit'),
     'view': ('control descriptor base abi',
              'what a device looks like: as data, as files; no device is open'),
@@ -99,7 +99,8 @@ ROOMS = {
             'control cgroup text base weft abi',
             'what a command needs, any program must be able to have'),
     'examples': ('weft abi', 'what any program could do: public headers alone'),
-    'sim': ('rnic link wire base weft', 'drives whole devices from outside, and forges packets'),
+    'sim': ('rnic wq link tcp wire base weft',
+            'drives whole devices from outside, and forges packets'),
 }
 
 # Of a room that may include another, the files that do, and why no others.
@@ -110,6 +111,15 @@ ONLY_IN = {
     ('rnic', 'roce'): (
         re.compile(r'^rnic/(packet/create\.c|packet/store\.c|post\.h)$'),
         'transports are asked by their table; a poster says to whom a datagram goes'),
+    ('iwarp', 'ddp'): (
+        re.compile(r'^iwarp/(ledger|receive_early|receive_release|response)\.c$'),
+        'they note what was placed beyond holes; of segments only rdmap/ knows'),
+    ('host', 'tcp'): (
+        re.compile(r'^host/link\.c$'), 'it says what connections of a link are made with'),
+    ('sim', 'tcp'): (
+        re.compile(r'^sim/path\.c$'), 'it says what connections of a link are made with'),
+    ('sim', 'wq'): (
+        re.compile(r'^sim/traffic\.c$'), 'it asks a queue for room that it has filled itself'),
 }
 
 # The sans-I/O rooms: no socket, clock, thread, random source or mutable global.
@@ -142,15 +152,6 @@ CONTENTS_PAGES = set('''
     node/uma/agent.h rnic/connect.h rnic/internal.h rnic/rnic.h roce/rc_internal.h
     rsocket/rsocket.h tcp/internal.h tcp/tcb.h verbs/front.h wire/ibcm.h
 '''.split())
-
-# How many headers are used by way of others, file by file; a room without a row has none. The
-# numbers only fall: a room that is better than its row has the row lowered.
-BY_WAY = {
-    'cli': 1,
-    'host': 1,
-    'iwarp': 4,
-    'sim': 2,
-}
 
 # One word for one thing, in what people read: (what is not said, what is said in its place).
 # "Octets" are on the wire; what memory, files and volumes hold are bytes.

@@ -4,7 +4,6 @@ Only what can be proven: functions that are called, macros, constants, types wit
 own, each declared in exactly one header. A pointer to a struct needs no header.
 """
 
-import pathlib
 import re
 
 from . import house
@@ -94,27 +93,11 @@ def _missing(source, given, owners):
     return missing
 
 
-def _line_of_row(room):
-    text = pathlib.Path(house.__file__).read_text(encoding='utf-8')
-    at = text.find(f"'{room}':", text.find('\nBY_WAY = {'))
-    return text.count('\n', 0, at) + 1
-
-
 def check(tree):
     owners = _owners(tree)
     headers = {str(source.path): source for source in tree.c_files if source.path.suffix == '.h'}
-    rooms = {}
     for source in tree.c_files:
         if source.room in house.ROOMS:
             found = _missing(source, _given(source, headers), owners)
-            rooms.setdefault(source.room, []).extend(
-                (source.path, line, name, owner) for owner, (name, line) in sorted(found.items()))
-    for room, problems in sorted(rooms.items()):
-        allowed = house.BY_WAY.get(room, 0)
-        for path, line, name, owner in problems if len(problems) > allowed else ():
-            among = f' (one of {len(problems)} in {room}/, at most {allowed})' if allowed else ''
-            yield path, line, f'{name} is of {owner}: include it here{among}'
-        if len(problems) < allowed:
-            yield 'tools/lintlib/house.py', _line_of_row(room), (
-                f'{room}/ uses {len(problems)} headers by way of others, its row says {allowed}: '
-                'lower it')
+            for owner, (name, line) in sorted(found.items()):
+                yield source.path, line, f'{name} is of {owner}: include it here'
