@@ -66,21 +66,33 @@ struct weft_drive_calls {
     __typeof__(&weft_drive_may_wait) may_wait;
 };
 
+// In place of weft_drive_rise(), where the library is of before it: the pass asks the system.
+static inline void weft_drive_no_rise(struct ibv_comp_channel *channel)
+{
+    (void)channel;
+}
+
 // Fills `ret` if the process runs on weft's verbs; false: on another RNIC's. Needs no library at
-// link time.
+// link time. Where the library is older than this header, what it has not is a call that does
+// nothing: so is weft_drive_rise() where there was none yet.
 static inline bool weft_drive_find(struct weft_drive_calls *ret)
 {
     void *program = dlopen(NULL, RTLD_LAZY);
     const struct {
         void *call;
         const char *name;
+        void *instead; // NULL: each of weft's libraries has it
     } calls[] = {
-        {&ret->begin, "weft_drive_begin"}, {&ret->end, "weft_drive_end"},
-        {&ret->pass, "weft_drive_pass"},   {&ret->rise, "weft_drive_rise"},
-        {&ret->event, "weft_drive_event"}, {&ret->may_wait, "weft_drive_may_wait"},
+        {&ret->begin, "weft_drive_begin", NULL},
+        {&ret->end, "weft_drive_end", NULL},
+        {&ret->pass, "weft_drive_pass", NULL},
+        {&ret->rise, "weft_drive_rise", (void *)weft_drive_no_rise},
+        {&ret->event, "weft_drive_event", NULL},
+        {&ret->may_wait, "weft_drive_may_wait", NULL},
     };
     for (unsigned int i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        *(void **)calls[i].call = program != NULL ? dlsym(program, calls[i].name) : NULL;
+        void *found = program != NULL ? dlsym(program, calls[i].name) : NULL;
+        *(void **)calls[i].call = found != NULL ? found : calls[i].instead;
         if (*(void **)calls[i].call == NULL) {
             return false;
         }
