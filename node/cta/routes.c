@@ -110,8 +110,9 @@ void routes_add(void *ctx, const struct client_route *route)
 {
     struct cta *cta = ctx;
     struct cta_route *r = slot(cta, route->connection);
-    struct cta_volume *volume = routes_volume(cta, route->volume, true);
-    if (r->route.connection != 0 || volume == NULL) {
+    bool is_free = r->route.connection == 0;
+    struct cta_volume *volume = is_free ? routes_volume(cta, route->volume, true) : NULL;
+    if (volume == NULL) {
         on_route(cta, route->connection, CONNECT_TOO_MANY);
         return;
     }

@@ -221,6 +221,20 @@ static void a_volume_is_known_until_it_is_gone(void **state)
     rig_destroy(rig);
 }
 
+// A slot that is taken: of a volume that nobody has used yet nothing is left.
+static void who_is_refused_leaves_no_volume_behind(void **state)
+{
+    struct rig *rig = rig_with_unit();
+    struct client_route route = named(rig, of_slot(1), 7, "");
+    struct client_route next = named(rig, route.connection + NODE_CONNECTION_COUNT_MAX, 8, "");
+    cta_for_uma.route_add(rig->cta, &route);
+    cta_for_uma.route_add(rig->cta, &next);
+    assert_int_equal(rig->route_status, CONNECT_TOO_MANY);
+    assert_int_equal(cta_volume_counters(rig->cta, 0)->volume, 7);
+    assert_null(cta_volume_counters(rig->cta, 1));
+    rig_destroy(rig);
+}
+
 static void the_last_volume_is_found_and_its_place_is_given_anew(void **state)
 {
     struct rig *rig = rig_with_unit();
@@ -296,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_number_of_before_means_nobody),
         cmocka_unit_test(a_connection_that_is_leaving_leaves_once),
         cmocka_unit_test(a_volume_is_known_until_it_is_gone),
+        cmocka_unit_test(who_is_refused_leaves_no_volume_behind),
         cmocka_unit_test(the_last_volume_is_found_and_its_place_is_given_anew),
         cmocka_unit_test(connections_of_a_host_share_behind_a_place_that_is_free),
     };
