@@ -64,16 +64,16 @@ static int ram_open(const struct ddm_target *target, const struct ddm_host *host
                     struct ddm **ret, struct why *ret_why)
 {
     uint64_t size;
-    int error = parameter_size_parse(target->object, &size, ret_why);
-    if (error != 0 || size == 0) {
-        return -EINVAL;
-    }
-    struct ram *ram = calloc(1, sizeof *ram);
+    bool is_size = parameter_size_parse(target->object, &size, ret_why) == 0 && size > 0;
+    struct ram *ram = is_size ? calloc(1, sizeof *ram) : NULL;
     if (ram == NULL) {
-        return -ENOMEM;
+        if (host->keepsake >= 0) {
+            close(host->keepsake); // ours, and nobody has it
+        }
+        return is_size ? -ENOMEM : -EINVAL;
     }
     *ram = (struct ram){.ddm = {.driver = &ddm_ram, .host = *host}, .size = size, .fd = -1};
-    error = memory_take(ram, host->keepsake);
+    int error = memory_take(ram, host->keepsake);
     if (error != 0) {
         why_say(ret_why, "%llu octets of memory: %s", (unsigned long long)size, strerror(-error));
         ram_close(&ram->ddm);

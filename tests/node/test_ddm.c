@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -496,6 +497,22 @@ static void a_keepsake_that_no_driver_is_given_is_closed(void **state)
     }
 }
 
+static void a_keepsake_that_ram_cannot_use_is_closed(void **state)
+{
+    static const char *const uris[] = {"ram:", "ram:0", "ram:much", "ram:2M"};
+    struct desk *desk = *state;
+    struct ddm *ddm = NULL;
+    for (unsigned i = 0; i < sizeof uris / sizeof uris[0]; i++) {
+        struct ddm_host host = host_of(desk);
+        host.keepsake = memfd_create("test", MFD_CLOEXEC);
+        assert_int_equal(ftruncate(host.keepsake, 1 << 20), 0);
+        assert_int_equal(ddm_registry_open(uris[i], &host, &ddm, &desk->why), -EINVAL);
+        if (fcntl(host.keepsake, F_GETFD) != -1) {
+            fail_msg("%s: it is open", uris[i]);
+        }
+    }
+}
+
 static void filters_do_what_they_say(void **state)
 {
     struct desk *desk = *state;
@@ -634,6 +651,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_full_disk_is_no_space, desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(ram_outlives_its_process, desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(a_keepsake_that_no_driver_is_given_is_closed, desk_setup,
+                                        desk_teardown),
+        cmocka_unit_test_setup_teardown(a_keepsake_that_ram_cannot_use_is_closed, desk_setup,
                                         desk_teardown),
         cmocka_unit_test_setup_teardown(filters_do_what_they_say, desk_setup, desk_teardown),
         cmocka_unit_test_setup_teardown(delayed_commands_go_on_in_the_order_of_their_time,
