@@ -65,6 +65,16 @@ enum cta_size {
     CTA_SIZE_COUNT
 };
 
+// Requests of one size, by what their client holds already and whether it is to send data: bits of
+// who gets behind one that waits.
+enum cta_class {
+    CTA_MUCH = 1 << 0,
+    CTA_MUCH_AWAITED = 1 << 1,
+    CTA_LITTLE = 1 << 2,
+    CTA_LITTLE_AWAITED = 1 << 3,
+    CTA_ALL = (1 << 4) - 1
+};
+
 // A row of the routing table.
 struct cta_route {
     struct client_route route; // connection 0: the slot is free
@@ -110,6 +120,7 @@ struct transaction {
     uint32_t connection;
     uint64_t offset, len;
     instant_ns deadline;
+    instant_ns begun_at_ns;
     struct node_buffer buffer;
     struct list_link link;      // free, or in one of the unit's lists
     struct list_link hold_link; // in the unit's holds
@@ -140,9 +151,12 @@ struct cta_unit {
 struct cta {
     struct cta_parts parts;
     bool is_starved;                   // a request waits for a buffer or slot that others hold
-    bool waits[CTA_SIZE_COUNT];        // one of this size does: others of it get behind it
+    unsigned waits[CTA_SIZE_COUNT];    // one of this size does: enum cta_class, who gets behind it
     uint64_t lent_len[CTA_SIZE_COUNT]; // octets of the pool, by the size of the request
+    uint64_t awaited_len;              // of them, what clients have yet to send
+    uint32_t awaited_count;            // requests whose data they have yet to send
     instant_ns tick_at_ns;             // when deadlines are looked at next
+    instant_ns feed_at_ns;             // when who waits is looked at, though nothing has come back
     instant_ns trim_at_ns;       // when memory is given back next; INSTANT_NEVER: none is used
     uint32_t deadline_count;     // service requests with one
     uint64_t serial;             // of transactions
@@ -178,14 +192,22 @@ enum cta_size shares_size_of(const struct cta *cta, uint32_t len);
 // of `len` octets (0: with none)? `is_awaited`: the client is to fill that.
 bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len,
                   bool is_awaited);
-void shares_take(const struct cta *cta, struct cta_route *route, uint32_t len, bool is_awaited);
+enum cta_class shares_class_of(const struct cta_route *route, bool is_awaited);
+// Who gets behind such a request (bits of enum cta_class), since others hold what it needs; 0: they
+// do not.
+unsigned shares_behind(const struct cta *cta, const struct cta_route *route, uint32_t len,
+                       bool is_awaited);
+void shares_take(struct cta *cta, struct cta_route *route, uint32_t len, bool is_awaited);
 // What was awaited has come, or will not.
-void shares_note_come(const struct cta *cta, struct cta_route *route, uint32_t len);
+void shares_note_come(struct cta *cta, struct cta_route *route, uint32_t len);
 void shares_give_back(const struct cta *cta, struct cta_route *route, uint32_t len);
 // Octets of the pool that are lent.
 uint64_t shares_lent_len(const struct cta *cta);
 // A buffer of the unit's, if there is room for requests of this size.
-bool shares_obtain(struct cta *cta, struct cta_unit *unit, uint32_t len, struct node_buffer *ret);
+bool shares_obtain(struct cta *cta, struct cta_unit *unit, uint32_t len, instant_ns now,
+                   struct node_buffer *ret);
+// When others may go past an oversized request that waits, for what clients have had too long.
+instant_ns shares_feed_at(const struct cta *cta, instant_ns now);
 void shares_release(struct cta_unit *unit, struct node_buffer buffer);
 
 // ---- rates.c

@@ -12,7 +12,7 @@ struct cta *cta_create(const struct cta_parts *parts)
         return NULL;
     }
     cta->parts = *parts;
-    cta->trim_at_ns = INSTANT_NEVER;
+    cta->trim_at_ns = cta->feed_at_ns = INSTANT_NEVER;
     list_init(&cta->hungry);
     list_init(&cta->paced);
     list_init(&cta->free);
@@ -100,6 +100,7 @@ instant_ns cta_next_deadline(const struct cta *cta)
 {
     instant_ns at = cta->deadline_count > 0 ? cta->tick_at_ns : INSTANT_NEVER;
     at = instant_min(at, instant_min(cta->trim_at_ns, rates_next(cta)));
+    at = instant_min(at, list_is_empty(&cta->hungry) ? INSTANT_NEVER : cta->feed_at_ns);
     for (unsigned i = 0; i < cta->unit_end; i++) {
         if (cta->units[i] != NULL && cta->units[i]->is_ready) {
             at = instant_min(at, residual_next_deadline(cta->units[i]->residual));

@@ -49,16 +49,21 @@ static enum cta_size size_of(const struct cta *cta, const struct service_request
     return needs_buffer(request) ? shares_size_of(cta, buffer_len_of(request)) : CTA_SMALL;
 }
 
-// Others have what it needs. Those of its size get behind it; if it is small, everybody does.
-static void starve(struct cta *cta, const struct service_request *request)
+// Others have what it needs. Of its size `behind` get behind it; if it is small and all do,
+// everybody does.
+static void starve(struct cta *cta, const struct service_request *request, unsigned behind)
 {
     cta->is_starved = true;
-    cta->waits[size_of(cta, request)] = true;
+    cta->waits[size_of(cta, request)] |= behind;
 }
 
-static bool must_get_behind(const struct cta *cta, const struct service_request *request)
+static bool must_get_behind(const struct cta *cta, const struct cta_route *route,
+                            const struct service_request *request)
 {
-    return cta->waits[CTA_SMALL] || cta->waits[size_of(cta, request)];
+    bool is_awaited = is_to_be_fetched(request->operation);
+    enum cta_class its = shares_class_of(route, is_awaited);
+    return cta->waits[CTA_SMALL] == CTA_ALL ||
+           (needs_buffer(request) && (cta->waits[size_of(cta, request)] & its) != 0);
 }
 
 // False: a slot or a buffer is missing, or it would be too much for its share.
@@ -73,8 +78,13 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
     if (!shares_allow(cta, route, len, is_awaited)) {
         return false;
     }
-    if (list_is_empty(&cta->free) || (has_data && !shares_obtain(cta, unit, len, &buffer))) {
-        starve(cta, request);
+    unsigned behind = shares_behind(cta, route, len, is_awaited);
+    if (behind == 0 &&
+        (list_is_empty(&cta->free) || (has_data && !shares_obtain(cta, unit, len, now, &buffer)))) {
+        behind = CTA_ALL;
+    }
+    if (behind != 0) {
+        starve(cta, request, behind);
         return false;
     }
     struct transaction *t = LIST_ENTRY(list_pop_head(&cta->free), struct transaction, link);
@@ -88,6 +98,7 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
                               .offset = request->offset,
                               .len = request->len,
                               .deadline = request->deadline,
+                              .begun_at_ns = now,
                               .buffer = buffer};
     list_init(&t->hold_link);
     list_push_tail(&t->unit->elsewhere, &t->link);
@@ -194,7 +205,7 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         return;
     }
     bool may_go = rates_allow(route, now);
-    if (may_go && list_is_empty(&route->hungry) && !must_get_behind(cta, request) &&
+    if (may_go && list_is_empty(&route->hungry) && !must_get_behind(cta, route, request) &&
         begin(cta, route, request, now)) {
         proceed(cta, request, now);
         return;
@@ -221,7 +232,7 @@ void service_feed(struct cta *cta, instant_ns now)
     list_init(&passed);
     cta->is_starved = false;
     memset(cta->waits, 0, sizeof cta->waits);
-    while (!list_is_empty(&cta->hungry) && !cta->waits[CTA_SMALL]) {
+    while (!list_is_empty(&cta->hungry) && cta->waits[CTA_SMALL] != CTA_ALL) {
         struct cta_route *route = LIST_ENTRY(cta->hungry.next, struct cta_route, link);
         struct service_request *request =
             LIST_ENTRY(route->hungry.next, struct service_request, link);
@@ -231,7 +242,8 @@ void service_feed(struct cta *cta, instant_ns now)
             rates_wait(cta, route, now);
             continue;
         }
-        if (!is_barred && (must_get_behind(cta, request) || !begin(cta, route, request, now))) {
+        if (!is_barred &&
+            (must_get_behind(cta, route, request) || !begin(cta, route, request, now))) {
             list_push_tail(&passed, &route->link);
             continue;
         }
@@ -246,6 +258,7 @@ void service_feed(struct cta *cta, instant_ns now)
         }
     }
     hungry_restore(cta, &passed);
+    cta->feed_at_ns = shares_feed_at(cta, now);
 }
 
 void service_transferred(void *ctx, struct service_request *request, enum node_completion outcome,

@@ -149,15 +149,21 @@ static void a_volume_has_three_eighths(void **state)
     give_up_all(rig);
 }
 
+static void read_some(struct rig *rig, struct service_request *reads, uint32_t connection,
+                      unsigned count, uint32_t len)
+{
+    for (unsigned i = 0; i < count; i++) {
+        reads[i] = rig_request(NODE_READ, 0, len);
+        reads[i].connection = connection;
+        rig_submit_request(rig, &reads[i]);
+    }
+}
+
 // What of the pool is lent behind four reads of another connection.
 static uint64_t taken_behind(struct rig *rig, struct service_request *reads, uint32_t number)
 {
     uint32_t connection = connect(rig, number, RIG_VOLUME, "reader");
-    for (unsigned i = 0; i < 4; i++) {
-        reads[i] = rig_request(NODE_READ, 0, MIB);
-        reads[i].connection = connection;
-        rig_submit_request(rig, &reads[i]);
-    }
+    read_some(rig, reads, connection, 4, MIB);
     return cta_pool_taken_len(rig->cta) / MIB;
 }
 
@@ -238,12 +244,12 @@ static void requests_have_shares_as_the_pool_has(void **state)
 static void an_oversized_request_keeps_only_its_like_waiting(void **state)
 {
     struct rig *rig = slow_rig();
-    struct service_request oversized[2], large[4][8];
+    struct service_request oversized[2], large[2][4];
     uint32_t one = connect(rig, 1, 1, "a"), two = connect(rig, 2, 2, "b");
     assert_int_equal(write_some(rig, &oversized[0], one, 1, NODE_TRANSFER_MAX), 1);
     assert_int_equal(write_some(rig, &oversized[1], two, 1, NODE_TRANSFER_MAX), 0);
     cta_flush(rig->cta, rig->now);
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(write_some(rig, large[i], connect(rig, i + 3, i + 3, "c"), 4, MIB), 4);
     }
     give_up(rig, 0);
@@ -276,101 +282,214 @@ static void oversized_requests_have_half_of_the_pool(void **state)
     give_up_all(rig);
 }
 
+enum { FILLED_MIB = 56, FILLED_WRITES = 40, FILLED_HOSTS = 20 };
+
+// All that is for large requests is lent: 40 of them are for what ten clients have yet to send.
+static void fill(struct rig *rig)
+{
+    static struct service_request requests[FILLED_HOSTS][4];
+    char host[] = "fill a";
+    for (unsigned i = 0; i < FILLED_HOSTS; i++, host[5]++) {
+        uint32_t connection = connect(rig, i + 1, i + 1, host);
+        if (i < FILLED_WRITES / 4) {
+            assert_int_equal(write_some(rig, requests[i], connection, 4, MIB), 4);
+        } else {
+            read_some(rig, requests[i], connection, i < 12 ? 4 : 1, MIB);
+        }
+    }
+    assert_int_equal(cta_pool_taken_len(rig->cta) / MIB, FILLED_MIB);
+}
+
+// The reads end too: the RTA knows none of these connections.
+static void end(struct rig *rig)
+{
+    rig_run(rig);
+    assert_int_equal(cta_pool_taken_len(rig->cta), 0);
+    rig_destroy(rig);
+}
+
 static void an_oversized_request_that_waits_for_room_gets_it(void **state)
 {
     struct rig *rig = slow_rig();
-    static struct service_request writes[14][4], oversized, late;
-    char host[2] = "a";
-    for (unsigned i = 0; i < 14; i++, host[0]++) {
-        write_some(rig, writes[i], connect(rig, i + 1, i + 1, host), 4, MIB);
-    }
-    assert_int_equal(rig->transfer_count, 56);
-    uint32_t one = connect(rig, 15, 15, "x"), two = connect(rig, 16, 16, "y");
+    struct service_request oversized, late;
+    fill(rig);
+    uint32_t one = connect(rig, 31, 31, "x"), two = connect(rig, 32, 32, "y");
     assert_int_equal(write_some(rig, &oversized, one, 1, NODE_TRANSFER_MAX), 0);
     cta_flush(rig->cta, rig->now);
     give_up(rig, 0);
     assert_int_equal(write_some(rig, &late, two, 1, MIB), 0); // others do not take what comes back
     for (unsigned i = 1; i < 32; i++) {
-        assert_int_equal(rig->transfer_count, 56);
+        assert_int_equal(rig->transfer_count, FILLED_WRITES);
         give_up(rig, i);
     }
-    assert_ptr_equal(rig->transfers[56], &oversized);
-    give_up(rig, 56);
-    assert_ptr_equal(rig->transfers[57], &late);
-    for (unsigned i = 32; i < 58; i++) {
-        if (i != 56) {
-            give_up(rig, i);
+    assert_ptr_equal(rig->transfers[FILLED_WRITES], &oversized);
+    give_up(rig, FILLED_WRITES);
+    assert_ptr_equal(rig->transfers[FILLED_WRITES + 1], &late);
+    give_up(rig, FILLED_WRITES + 1);
+    for (unsigned i = 32; i < FILLED_WRITES; i++) {
+        give_up(rig, i);
+    }
+    end(rig);
+}
+
+// It waits for who may never go on; others do not wait for that with it.
+static void who_is_slow_keeps_an_oversized_request_waiting_and_nobody_else(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request writes[10][4], oversized, late;
+    char host[] = "slow a";
+    for (unsigned i = 0; i < 10; i++, host[5]++) {
+        write_some(rig, writes[i], connect(rig, i + 1, i + 1, host), 4, MIB);
+    }
+    uint32_t one = connect(rig, 31, 31, "x"), two = connect(rig, 32, 32, "y");
+    assert_int_equal(write_some(rig, &oversized, one, 1, NODE_TRANSFER_MAX), 0);
+    cta_flush(rig->cta, rig->now);
+    assert_int_equal(write_some(rig, &late, two, 1, MIB), 0);
+    cta_flush(rig->cta, rig->now);
+    instant_ns at = cta_next_deadline(rig->cta);
+    assert_true(at <= rig->now + 300 * NS_PER_MS);
+    rig->now = at;
+    cta_on_deadline(rig->cta, rig->now);
+    cta_flush(rig->cta, rig->now);
+    assert_int_equal(rig->transfer_count, FILLED_WRITES + 1);
+    assert_ptr_equal(rig->transfers[FILLED_WRITES], &late);
+    give_up(rig, FILLED_WRITES);
+    for (unsigned i = 0; i < 32; i++) {
+        assert_int_equal(rig->transfer_count, FILLED_WRITES + 1);
+        give_up(rig, i);
+    }
+    assert_ptr_equal(rig->transfers[FILLED_WRITES + 1], &oversized);
+    give_up(rig, FILLED_WRITES + 1);
+    for (unsigned i = 32; i < FILLED_WRITES; i++) {
+        give_up(rig, i);
+    }
+    end(rig);
+}
+
+// Of seven clients that do not go on each has all that it may have, at eight volumes.
+static void slow_writers_of_many_volumes_keep_nobody_from_large_requests(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request writes[7][16], write[2], read[2];
+    char host[] = "slow a";
+    for (unsigned i = 0; i < 7; i++, host[5]++) {
+        for (unsigned c = 0; c < 4; c++) {
+            uint32_t connection = connect(rig, 4 * i + c + 1, RIG_VOLUME + (i + c) % 8, host);
+            write_some(rig, &writes[i][4 * c], connection, 4, MIB);
         }
     }
-    rig_destroy(rig);
+    assert_int_equal(cta_pool_taken_len(rig->cta) / MIB, 44);
+    uint32_t reader = connect(rig, 100, RIG_VOLUME, "reader");
+    uint32_t second = connect(rig, 101, RIG_VOLUME + 1, "second");
+    read_some(rig, read, reader, 1, MIB);
+    read_some(rig, &read[1], second, 1, 4 * MIB);
+    assert_int_equal(cta_pool_taken_len(rig->cta) / MIB, 44 + 5);
+    uint32_t writer = connect(rig, 102, RIG_VOLUME, "writer");
+    assert_int_equal(write_some(rig, &write[0], writer, 1, MIB), 1);
+    assert_int_equal(write_some(rig, &write[1], writer, 1, MIB), 0); // what it holds is not little
+    for (unsigned i = 0; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    end(rig);
+}
+
+// Those have their share of its volume; whoever holds little has a large request beside that.
+static void slow_writers_of_a_volume_do_not_keep_it_from_large_writes(void **state)
+{
+    struct rig *rig = slow_rig();
+    struct service_request slow[8][4], write;
+    static const char *const hosts[] = {"a", "a", "a", "a", "b", "b", "b", "b"};
+    for (unsigned i = 0; i < 8; i++) {
+        write_some(rig, slow[i], connect(rig, i + 1, RIG_VOLUME, hosts[i]), 4, MIB);
+    }
+    assert_int_equal(cta_pool_taken_len(rig->cta) / MIB, 24);
+    assert_int_equal(write_some(rig, &write, connect(rig, 9, RIG_VOLUME, "c"), 1, 4 * MIB), 1);
+    for (unsigned i = 0; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    end(rig);
+}
+
+// 27 clients: places for requests are left over as memory is.
+static void nor_do_those_who_do_not_send_small_writes_keep_all_places(void **state)
+{
+    enum { CLIENTS = 27, CONNECTIONS = 3, EACH = 64 };
+    struct rig *rig = slow_rig();
+    static struct service_request writes[CLIENTS * CONNECTIONS][EACH], read;
+    char host[] = "slow A";
+    for (unsigned i = 0; i < CLIENTS * CONNECTIONS; i++) {
+        host[5] = (char)('A' + i / CONNECTIONS);
+        write_some(rig, writes[i], connect(rig, i + 1, i / CONNECTIONS + 1, host), EACH, 4 * KIB);
+    }
+    assert_in_range(rig->transfer_count, 3000, NODE_TRANSACTION_COUNT_MAX / 16 * 14);
+    const uint64_t taken = cta_pool_taken_len(rig->cta);
+    read_some(rig, &read, connect(rig, 100, RIG_VOLUME, "reader"), 1, MIB);
+    assert_int_equal(cta_pool_taken_len(rig->cta) - taken, MIB);
+    for (unsigned i = 0; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    end(rig);
 }
 
 static void an_eighth_is_for_small_requests(void **state)
 {
     struct rig *rig = slow_rig();
-    static struct service_request writes[20][8], small[3][64];
-    char host[2] = "a";
-    unsigned lent = 0;
-    for (unsigned i = 0; i < 16; i++, host[0]++) {
-        lent += write_some(rig, writes[i], connect(rig, i + 1, i + 1, host), 4, MIB);
-    }
-    assert_int_equal(lent, 56);
+    static struct service_request small[16][64], late[4];
+    char host[] = "small a";
+    fill(rig);
     cta_flush(rig->cta, rig->now);
-    for (unsigned i = 0; i < 2; i++, host[0]++) {
-        assert_int_equal(
-            write_some(rig, small[i], connect(rig, i + 17, i + 17, host), 64, 64 * KIB), 64);
+    assert_int_equal(write_some(rig, small[0], connect(rig, 31, 31, host), 64, 64 * KIB), 64);
+    unsigned hosts = 1; // the last sixteenth is for who holds little
+    while (cta_pool_taken_len(rig->cta) < RIG_POOL_LEN) {
+        host[6]++;
+        uint32_t connection = connect(rig, 31 + hosts, 31 + hosts, host);
+        assert_in_range(write_some(rig, small[hosts], connection, 64, 64 * KIB), 4, 5);
+        hosts++;
     }
-    assert_int_equal(cta_pool_taken_len(rig->cta), RIG_POOL_LEN);
     for (unsigned i = 0; i < 4; i++) {
-        uint32_t connection = connect(rig, i + 19, i + 19, host);
-        assert_int_equal(write_some(rig, &small[2][i], connection, 1, 64 * KIB), 0);
+        uint32_t connection = connect(rig, 61 + i, 61 + i, "late");
+        assert_int_equal(write_some(rig, &late[i], connection, 1, 64 * KIB), 0);
     }
-    // What comes back is for who waits, the small one first: nobody's size is before it.
+    // What comes back is for who waits, the small ones first: nobody's size is before them.
+    const unsigned lent = rig->transfer_count;
     for (unsigned i = 0; i < 4; i++) {
-        give_up(rig, 56 + i);
-        assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &small[2][i]);
+        give_up(rig, FILLED_WRITES + i);
+        assert_int_equal(rig->transfer_count, lent + i + 1);
+        assert_int_equal(rig->transfers[lent + i]->data_len, 64 * KIB);
     }
-    give_up(rig, 0);
-    assert_int_equal(rig->transfers[rig->transfer_count - 1]->data_len, MIB);
-    for (unsigned i = 1; i < rig->transfer_count; i++) {
-        if (i < 56 || i >= 60) {
+    for (unsigned i = 0; i < rig->transfer_count; i++) {
+        if (i < FILLED_WRITES || i >= FILLED_WRITES + 4) {
             give_up(rig, i);
         }
     }
-    assert_int_equal(cta_pool_taken_len(rig->cta), 0);
-    rig_destroy(rig);
+    end(rig);
 }
 
 // New ones of the same size get behind it, others pass.
 static void who_waits_for_room_is_not_overtaken(void **state)
 {
     struct rig *rig = slow_rig();
-    static struct service_request writes[20][8];
-    char host[2] = "a";
-    for (unsigned i = 0; i < 14; i++, host[0]++) {
-        write_some(rig, writes[i], connect(rig, i + 1, i + 1, host), 4, MIB);
-    }
-    uint32_t first = connect(rig, 15, 15, host);
-    assert_int_equal(write_some(rig, writes[15], first, 1, 4 * MIB), 0);
+    static struct service_request writes[5][2];
+    fill(rig);
+    uint32_t first = connect(rig, 31, 31, "first");
+    assert_int_equal(write_some(rig, writes[0], first, 1, 4 * MIB), 0);
     cta_flush(rig->cta, rig->now);
     give_up(rig, 0); // 1 MiB: not enough for the first
-    host[0]++;
-    uint32_t second = connect(rig, 16, 16, host);
-    assert_int_equal(write_some(rig, writes[16], second, 1, MIB), 0);
-    assert_int_equal(write_some(rig, writes[17], second, 1, 64 * KIB), 0); // behind its own
-    host[0]++;
-    assert_int_equal(write_some(rig, writes[18], connect(rig, 17, 17, host), 1, 64 * KIB), 1);
+    uint32_t second = connect(rig, 32, 32, "second");
+    assert_int_equal(write_some(rig, writes[1], second, 1, MIB), 0);
+    assert_int_equal(write_some(rig, writes[2], second, 1, 64 * KIB), 0); // behind its own
+    assert_int_equal(write_some(rig, writes[3], connect(rig, 33, 33, "third"), 1, 64 * KIB), 1);
     for (unsigned i = 1; i < 4; i++) {
         give_up(rig, i);
     }
-    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &writes[15][0]);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &writes[0][0]);
     give_up(rig, 4);
-    assert_ptr_equal(rig->transfers[rig->transfer_count - 2], &writes[16][0]);
-    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &writes[17][0]);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 2], &writes[1][0]);
+    assert_ptr_equal(rig->transfers[rig->transfer_count - 1], &writes[2][0]);
     for (unsigned i = 5; i < rig->transfer_count; i++) {
         give_up(rig, i);
     }
-    rig_destroy(rig);
+    end(rig);
 }
 
 // What comes back with acknowledgements is asked for, once, when somebody waits for room.
@@ -546,6 +665,10 @@ int main(void)
         cmocka_unit_test(a_connection_has_one_oversized_request_at_a_time),
         cmocka_unit_test(oversized_requests_have_half_of_the_pool),
         cmocka_unit_test(an_oversized_request_that_waits_for_room_gets_it),
+        cmocka_unit_test(who_is_slow_keeps_an_oversized_request_waiting_and_nobody_else),
+        cmocka_unit_test(slow_writers_of_many_volumes_keep_nobody_from_large_requests),
+        cmocka_unit_test(slow_writers_of_a_volume_do_not_keep_it_from_large_writes),
+        cmocka_unit_test(nor_do_those_who_do_not_send_small_writes_keep_all_places),
         cmocka_unit_test(an_eighth_is_for_small_requests),
         cmocka_unit_test(who_waits_for_room_is_not_overtaken),
         cmocka_unit_test(an_rta_is_rung_for_what_others_wait_for),
