@@ -5,13 +5,17 @@ shared library of a program, that has it.
 import functools
 import json
 import pathlib
+import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 
 from .workshop import Broken
 
 LINKERS = 'c_LINKER', 'c_LINKER_RSP'  # meson's rules
+# Links are most of what a program costs. This linker reads no objects that are to be optimised.
+SWIFT_LINKER = ['-fuse-ld=lld'] if shutil.which('ld.lld') else []
 
 
 class Refused(Exception):
@@ -33,7 +37,7 @@ class Build:
         self.commands = json.loads((path / 'compile_commands.json').read_text())
         self.links = {command['output']: shlex.split(command['command']) for command in json.loads(
             self._said('ninja', '-C', path, '-t', 'compdb', '-x', *LINKERS))}
-        self.made = set()  # the programs that are known to be of the tree as it is
+        self.made = set()  # what is known to be of the tree as it is
 
     def _said(self, *words):
         result = subprocess.run([str(word) for word in words], capture_output=True, text=True,
@@ -54,11 +58,12 @@ class Build:
         return str(pathlib.Path(self.facts_of(name)['cmd'][0]).relative_to(self.path))
 
     def make(self, names):
-        """Builds these tests' programs."""
-        programs = {self.path_of(name) for name in names} - self.made
-        if programs:
-            self._said('ninja', '-C', self.path, *programs)
-            self.made |= programs
+        """Builds what these tests' programs are linked of, and not these."""
+        wanted = {word for name in names for word in self.link_of(name)[1:]
+                  if _is_built(word)} - self.made - {self.path_of(name) for name in names}
+        if wanted:
+            self._said('ninja', '-C', self.path, *wanted)
+            self.made |= wanted
 
     def link_of(self, name):
         """The words that link a test's program."""
@@ -149,5 +154,12 @@ class Build:
         made = self.folder / name
         words = list(words)
         words[words.index('-o') + 1] = str(made)
+        if not any(word.startswith('-flto') for word in words):
+            words += SWIFT_LINKER
         self._said(*words)
         return made
+
+
+def _is_built(word):
+    """Whether a word of a link names an object or a library of this build."""
+    return not word.startswith(('-', '/')) and re.search(r'\.(o|a|so[.\d]*)$', word)

@@ -5,9 +5,8 @@ A program that defines one of the file's functions itself stands in for the file
 of it. What the linker has folded into its callers, as a whole, is not found.
 """
 
-from concurrent import futures
 import functools
-import pathlib
+import itertools
 import shutil
 import subprocess
 
@@ -16,6 +15,8 @@ from .run import words_of
 LONGEST_S = 3      # that a program takes without a mutant
 START_S = 0.01     # what each costs beside
 MET_MAX = 12       # programs that execute a place and do not see that it is wrong: enough
+BATCH = 8          # programs that are linked and tried at a time
+IN_VAIN_MAX = 3    # batches, one after the other, that kill nothing: enough
 OF_TABLES_MAX = 4  # programs that meet what is linked by itself
 NM = shutil.which('gcc-nm') or 'nm'  # that can read what the linker is to optimise
 
@@ -35,16 +36,16 @@ def exported(path):
     return symbols(path, '--extern-only')
 
 
-def holders(build, made):
-    """The names of tests whose programs hold what a file's objects define, in a shared library or
-    in themselves, and there not in an object of their own that is of another file."""
-    names = set().union(*map(exported, made))
-    paths = {name: build.path / build.path_of(name) for name in build.tests}
-    with futures.ThreadPoolExecutor() as threads:
-        defined = list(threads.map(symbols, paths.values()))
-    return [name for (name, path), has in zip(paths.items(), defined)
-            if path.is_file() and (_has_library(build, name, made)
-                                   or has & names and not stands_in(build, name, made, names))]
+def holders(build, made, names):
+    """Those of these tests whose programs hold what a file's objects define, in a shared library or
+    in themselves, and there not in an object of their own that is of another file. One after the
+    other: who is content with the first ones does not wait for all to be looked at."""
+    wanted = set().union(*map(exported, made))
+    for name in names:
+        path = build.path / build.path_of(name)
+        if path.is_file() and (_has_library(build, name, made) or symbols(path) & wanted
+                               and not stands_in(build, name, made, wanted)):
+            yield name
 
 
 def _has_library(build, name, made):
@@ -70,16 +71,37 @@ def rank(program, path):
     return (program.seconds + START_S) * (program.met + 2) / (program.kills + 1) / 4 ** shared
 
 
+def likelihood(name, path):
+    """Of a test that has not run: before others those of the file's room, and of its words."""
+    room = path.split('/')[0]
+    return (not name.startswith(f'{room}/'), -len(words_of(path) & words_of(name)), name)
+
+
 def meet_likeliest(one):
-    """A file's mutants meet the quick ones of those that hold it, likeliest first."""
-    names = holders(one.build, one.made_by_build())
-    quick = one.quick_ones(names, LONGEST_S)
-    one.say(f'{one.source.path}: {len(names)} programs hold it, {len(quick)} of them quick')
-    left = list(quick)
-    while left and one.alive:
-        program = min(left, key=lambda candidate: rank(candidate, str(one.source.path)))
-        left.remove(program)
-        one.meet_choosable(program, MET_MAX)
+    """A file's mutants meet the quick ones of those that hold it, likeliest first, batch by batch,
+    until none lives or the last batches have seen nothing."""
+    path = str(one.source.path)
+    names = sorted(one.build.tests, key=lambda name: likelihood(name, path))
+    left = holders(one.build, one.made_by_build(), names)
+    quick, in_vain = [], 0
+    while one.alive or not quick:
+        batch = list(itertools.islice(left, BATCH))
+        if not batch or in_vain == IN_VAIN_MAX:
+            break
+        found = one.quick_ones(batch, LONGEST_S)
+        quick += found
+        before = len(one.killed)
+        _meet_batch(one, found, path)
+        in_vain = 0 if len(one.killed) > before else in_vain + 1
     for program in sorted(quick, key=lambda of: (-of.kills, of.seconds))[:OF_TABLES_MAX]:
         one.meet_alone(program)
-    one.say('by ' + ','.join(program.name for program in quick if program.kills))
+    one.say(f'met {len(quick)} quick programs; by '
+            + ','.join(program.name for program in quick if program.kills))
+
+
+def _meet_batch(one, programs, path):
+    left = list(programs)
+    while left and one.alive:
+        program = min(left, key=lambda candidate: rank(candidate, path))
+        left.remove(program)
+        one.meet_choosable(program, MET_MAX)
