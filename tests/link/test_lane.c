@@ -17,7 +17,7 @@ enum { PAGE = 4096, RING_LEN = LANE_MEMORY_LEN - LANE_MEMORY_OCTETS };
 static uint8_t *memory, *copies;
 static struct lane_writer writer;
 static struct lane_reader reader;
-static uint8_t payload[4096];
+static uint8_t payload[DATAGRAM_LEN_MAX - BTH_LEN]; // of the longest packet
 
 static int begin(void **state)
 {
@@ -195,6 +195,138 @@ static void long_packet_is_handed_out_where_it_lies(void **state)
     assert_ptr_equal(rx.octets.ptr, memory + LANE_MEMORY_OCTETS + LANE_RECORD_HEADER_LEN);
 }
 
+// Of how many octets, BTH and payload, is a copy made?
+static bool is_copied(size_t len)
+{
+    struct datagram_rx rx;
+    assert_true(put(1, len - BTH_LEN));
+    lane_publish(&writer);
+    assert_true(lane_next(&reader, &rx));
+    lane_give_back(&reader);
+    return rx.octets.ptr >= copies && rx.octets.ptr < copies + LANE_COPIES_LEN;
+}
+
+static void packets_up_to_a_length_are_copied_and_longer_ones_are_not(void **state)
+{
+    assert_true(is_copied(BTH_LEN));
+    assert_true(is_copied(LANE_COPIED_LEN_MAX));
+    assert_false(is_copied(LANE_COPIED_LEN_MAX + 4));
+}
+
+// Until they are given back, all of them: copies lie beside each other.
+static void short_packets_of_a_batch_keep_what_they_say(void **state)
+{
+    for (unsigned round = 0; round < 3; round++) {
+        struct datagram_rx rx[LANE_BATCH_MAX];
+        for (uint32_t i = 0; i < LANE_BATCH_MAX; i++) {
+            assert_true(put(100 * round + i, i % 3 * 200));
+        }
+        lane_publish(&writer);
+        for (unsigned i = 0; i < LANE_BATCH_MAX; i++) {
+            assert_true(lane_next(&reader, &rx[i]));
+        }
+        for (uint32_t i = 0; i < LANE_BATCH_MAX; i++) {
+            assert_int_equal(get_be32(rx[i].octets.ptr + BTH_LEN - 4), 100 * round + i);
+            assert_memory_equal(rx[i].octets.ptr + BTH_LEN, payload, i % 3 * 200);
+        }
+        lane_give_back(&reader);
+    }
+}
+
+// A batch of packets that are all copied, and one of the longest that goes round the ring's end.
+static void copies_have_room_for_a_whole_batch(void **state)
+{
+    static const size_t longest = sizeof payload, copied = LANE_COPIED_LEN_MAX - BTH_LEN;
+    const size_t line = LANE_RECORD_HEADER_LEN + LANE_COPIED_LEN_MAX + LANE_LINE - 1;
+    const size_t short_len = (LANE_BATCH_MAX - 1) * (line & ~(size_t)(LANE_LINE - 1));
+    size_t done = 0;
+    // Up to where the batch is to begin, so that its last one goes round.
+    while (done + short_len + longest / 2 < RING_LEN) {
+        assert_true(put(1, 1024 - BTH_LEN - LANE_RECORD_HEADER_LEN));
+        lane_publish(&writer);
+        assert_comes(1, 1024 - BTH_LEN - LANE_RECORD_HEADER_LEN);
+        lane_give_back(&reader);
+        done += 1024;
+    }
+    struct datagram_rx rx[LANE_BATCH_MAX];
+    for (uint32_t i = 0; i < LANE_BATCH_MAX; i++) {
+        assert_true(put(i, i < LANE_BATCH_MAX - 1 ? copied : longest));
+    }
+    lane_publish(&writer);
+    for (unsigned i = 0; i < LANE_BATCH_MAX; i++) {
+        assert_true(lane_next(&reader, &rx[i]));
+    }
+    const struct span last = rx[LANE_BATCH_MAX - 1].octets;
+    assert_true(last.ptr >= copies && last.ptr + last.len <= copies + LANE_COPIES_LEN);
+    for (uint32_t i = 0; i < LANE_BATCH_MAX; i++) {
+        assert_int_equal(get_be32(rx[i].octets.ptr + BTH_LEN - 4), i);
+        assert_memory_equal(rx[i].octets.ptr + BTH_LEN, payload,
+                            i < LANE_BATCH_MAX - 1 ? copied : longest);
+    }
+    lane_give_back(&reader);
+    assert_false(reader.is_broken);
+}
+
+static void packet_is_its_head_and_all_its_pieces(void **state)
+{
+    const struct datagram_path path = path_of_test();
+    const struct span pieces[] = {span_of(payload, 7), span_of(payload + 7, 0),
+                                  span_of(payload + 7, 90)};
+    uint8_t head[BTH_LEN + 16] = {0x64};
+    put_be32(head + BTH_LEN - 4, 9);
+    memset(head + BTH_LEN, 0x5a, 16);
+    const struct datagram_tx tx = {.path = &path,
+                                   .head = span_of(head, sizeof head),
+                                   .pieces = pieces,
+                                   .piece_count = 3,
+                                   .pad_len = 3};
+    struct datagram_rx rx;
+    assert_true(lane_put(&writer, &tx, &path));
+    assert_int_equal(writer.unshown_len, 192); // whole cache lines
+    lane_publish(&writer);
+    assert_int_equal(writer.unshown_len, 0);
+    assert_true(lane_next(&reader, &rx));
+    assert_int_equal(rx.octets.len, sizeof head + 97 + 3);
+    assert_memory_equal(rx.octets.ptr, head, sizeof head);
+    assert_memory_equal(rx.octets.ptr + sizeof head, payload, 97);
+    assert_memory_equal(rx.octets.ptr + sizeof head + 97, "\0\0\0", 3);
+}
+
+// Nothing of what stood there on an earlier way round is shown to who may read the lane.
+static void what_a_packet_does_not_fill_is_zeros(void **state)
+{
+    static const uint8_t zeros[LANE_LINE];
+    const size_t used = LANE_RECORD_HEADER_LEN + BTH_LEN + 4;
+    memset(memory + LANE_MEMORY_OCTETS, 0xee, PAGE);
+    assert_true(put(1, 1));
+    lane_publish(&writer);
+    assert_memory_equal(memory + LANE_MEMORY_OCTETS + LANE_OFF_HOP_LIMIT + 1, zeros, 4);
+    assert_memory_equal(memory + LANE_MEMORY_OCTETS + used - 3, zeros, 2 * LANE_LINE - used + 3);
+    assert_int_equal(memory[LANE_MEMORY_OCTETS + 2 * LANE_LINE], 0xee);
+}
+
+static void who_puts_without_asking_for_room_puts_all_or_nothing(void **state)
+{
+    const struct datagram_path path = path_of_test();
+    const struct span piece = span_of(payload, 4096);
+    const uint8_t head[BTH_LEN] = {0x64};
+    const struct datagram_tx tx = {
+        .path = &path, .head = span_of(head, sizeof head), .pieces = &piece, .piece_count = 1};
+    uint32_t count = 0;
+    while (put(count, 4096)) {
+        count++;
+    }
+    const uint32_t unshown_len = writer.unshown_len;
+    assert_false(lane_put(&writer, &tx, &path));
+    assert_int_equal(writer.unshown_len, unshown_len);
+    lane_publish(&writer);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_comes(i, 4096);
+        lane_give_back(&reader);
+    }
+    assert_false(lane_has_news(&reader));
+}
+
 /* ---- sleep ----------------------------------------------------------------------------------- */
 
 static void who_sleeps_is_to_be_woken_once(void **state)
@@ -223,6 +355,16 @@ static void who_has_risen_is_not_woken(void **state)
     assert_false(lane_publish(&writer));
 }
 
+static void nobody_sleeps_over_what_is_handed_out(void **state)
+{
+    assert_true(put(1, 10));
+    lane_publish(&writer);
+    assert_comes(1, 10);
+    assert_false(lane_sleep(&reader));
+    lane_give_back(&reader);
+    assert_true(lane_sleep(&reader));
+}
+
 static void writer_sees_that_its_lane_is_read(void **state)
 {
     assert_false(lane_is_read(&writer));
@@ -245,6 +387,7 @@ static void assert_broken(void)
     assert_false(lane_has_news(&reader));
     lane_give_back(&reader);
     assert_false(lane_next(&reader, &rx));
+    assert_true(lane_sleep(&reader)); // there is nothing to stay up for
 }
 
 static void record_len_set(uint32_t len)
@@ -344,9 +487,16 @@ int main(void)
         LANE_TEST(lane_that_is_full_takes_nothing_until_something_was_given_back),
         LANE_TEST(short_packet_is_a_copy_that_its_writer_cannot_change),
         LANE_TEST(long_packet_is_handed_out_where_it_lies),
+        LANE_TEST(packets_up_to_a_length_are_copied_and_longer_ones_are_not),
+        LANE_TEST(short_packets_of_a_batch_keep_what_they_say),
+        LANE_TEST(copies_have_room_for_a_whole_batch),
+        LANE_TEST(packet_is_its_head_and_all_its_pieces),
+        LANE_TEST(what_a_packet_does_not_fill_is_zeros),
+        LANE_TEST(who_puts_without_asking_for_room_puts_all_or_nothing),
         LANE_TEST(who_sleeps_is_to_be_woken_once),
         LANE_TEST(nobody_sleeps_where_something_has_come),
         LANE_TEST(who_has_risen_is_not_woken),
+        LANE_TEST(nobody_sleeps_over_what_is_handed_out),
         LANE_TEST(writer_sees_that_its_lane_is_read),
         LANE_TEST(length_that_no_packet_has_breaks_the_lane),
         LANE_TEST(record_that_has_not_come_whole_breaks_the_lane),
