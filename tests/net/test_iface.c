@@ -23,14 +23,15 @@ struct frame {
 static struct net_iface end[2];
 static struct frame sent[FRAMES_MAX]; // by either
 static unsigned sent_count;
-static bool has_room;
+static unsigned room; // frames that the device takes yet
 
 static bool on_send(void *ctx, const struct net_frame *frame)
 {
     (void)ctx;
-    if (!has_room) {
+    if (room == 0) {
         return false;
     }
+    room--;
     assert_true(sent_count < FRAMES_MAX);
     struct frame *f = &sent[sent_count++];
     f->len = 0;
@@ -60,7 +61,7 @@ static struct net_addr v6(uint8_t last)
 // Hosts 1 and 2 of 10.7.0.0/24 and fd00::/64; the first has a gateway, 10.7.0.9.
 static void make(bool has_ethernet, bool offloads)
 {
-    has_room = true;
+    room = FRAMES_MAX;
     sent_count = 0;
     for (uint8_t i = 0; i < 2; i++) {
         struct net_iface_config config = {
@@ -105,8 +106,7 @@ static struct net_flow flow_between(struct net_addr local, struct net_addr remot
         .local = local, .remote = remote, .local_port = 7471, .remote_port = 40000};
 }
 
-static enum net_sent send_octets(const struct net_flow *flow, size_t len, uint32_t segment_len,
-                                 unsigned *ret_count)
+static const struct net_segments *segments_of(size_t len, uint32_t segment_len)
 {
     static uint8_t octets[FRAME_MAX];
     struct iovec iov = {octets, len};
@@ -121,8 +121,13 @@ static enum net_sent send_octets(const struct net_flow *flow, size_t len, uint32
         .iov = &iov,
         .iov_count = 1};
     static struct packet_cut cut;
-    const struct net_segments *segments = packet_cut(&cut, &batch, end[0].config.offloads);
-    return net_iface_send(&end[0], flow, 0, segments, 0, ret_count);
+    return packet_cut(&cut, &batch, end[0].config.offloads);
+}
+
+static enum net_sent send_octets(const struct net_flow *flow, size_t len, uint32_t segment_len,
+                                 unsigned *ret_count)
+{
+    return net_iface_send(&end[0], flow, 0, segments_of(len, segment_len), 0, ret_count);
 }
 
 /* ---- segments -------------------------------------------------------------------------------- */
@@ -182,6 +187,78 @@ static void device_that_cuts_gets_one_large_packet(void **state)
     assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_SEGMENT);
 }
 
+// Behind whichever headers: where the checksum belongs, and where the payload begins.
+static void device_that_cuts_is_told_where_the_headers_end(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v6(1), v6(2));
+    unsigned count;
+    make(true, true);
+    send_octets(&flow, 2500, 1000, &count); // a question to the neighbour
+    assert_int_equal(count, 0);
+    assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_ROOM);
+    assert_int_equal(give(&end[0], &sent[1]), NET_ARRIVAL_ROOM); // its answer
+    assert_int_equal(send_octets(&flow, 2500, 1000, &count), NET_SENT);
+    assert_int_equal(send_octets(&flow, 900, 1000, &count), NET_SENT);
+    for (unsigned i = 2; i < 4; i++) {
+        assert_true(sent[i].as.is_ipv6);
+        assert_int_equal(sent[i].as.checksum_at, ETH_HEADER_LEN + IPV6_HEADER_LEN);
+        assert_int_equal(sent[i].as.header_len, ETH_HEADER_LEN + IPV6_HEADER_LEN + TCP_HEADER_LEN);
+    }
+    assert_int_equal(sent[2].as.segment_len, 1000);
+    assert_int_equal(sent[3].as.segment_len, 0); // there is nothing to cut
+}
+
+// The same octets leave again: whoever sends changes nothing of a segment.
+static void segments_may_be_sent_again(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v6(1), v6(2));
+    unsigned count;
+    make(false, false);
+    const struct net_segments *segments = segments_of(2500, 1000);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(net_iface_send(&end[0], &flow, 0, segments, 0, &count), NET_SENT);
+        assert_int_equal(count, 3);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(sent[i].len, sent[3 + i].len);
+        assert_memory_equal(sent[i].octets, sent[3 + i].octets, sent[i].len);
+        assert_int_equal(give(&end[1], &sent[3 + i]), NET_ARRIVAL_SEGMENT);
+    }
+    assert_int_equal(end[0].counters.frames_out, 6);
+}
+
+static void device_with_room_for_some_takes_the_first_ones(void **state)
+{
+    (void)state;
+    struct net_flow flow = flow_between(v6(1), v6(2));
+    unsigned count;
+    make(false, false);
+    room = 2;
+    assert_int_equal(send_octets(&flow, 2500, 1000, &count), NET_SENT_NO_ROOM);
+    assert_int_equal(count, 2);
+    assert_int_equal(sent_count, 2);
+    assert_int_equal(end[0].counters.frames_out, 2);
+}
+
+static void packets_say_their_class_and_that_they_may_be_marked(void **state)
+{
+    (void)state;
+    const struct net_flow flows[] = {flow_between(v4(1), v4(2)), flow_between(v6(1), v6(2))};
+    unsigned count;
+    make(false, false);
+    for (unsigned i = 0; i < 2; i++) {
+        struct net_segments segments = *segments_of(10, 10);
+        segments.ecn = IP_ECN_ECT_0;
+        net_iface_send(&end[0], &flows[i], 0x48, &segments, 0, &count);
+        assert_int_equal(give(&end[1], &sent[i]), NET_ARRIVAL_SEGMENT);
+        assert_int_equal(arrival.ecn, IP_ECN_ECT_0);
+    }
+    assert_int_equal(sent[0].octets[1], 0x48 | IP_ECN_ECT_0);
+    assert_int_equal(get_be16(sent[1].octets), 0x6000 | (0x48 | IP_ECN_ECT_0) << 4);
+}
+
 static void segment_with_a_wrong_checksum_is_dropped(void **state)
 {
     (void)state;
@@ -200,7 +277,7 @@ static void full_device_takes_nothing_more(void **state)
     struct net_flow flow = flow_between(v4(1), v4(2));
     unsigned count;
     make(false, false);
-    has_room = false;
+    room = 0;
     assert_int_equal(send_octets(&flow, 100, 100, &count), NET_SENT_NO_ROOM);
     assert_int_equal(count, 0);
 }
@@ -406,8 +483,9 @@ static void segments_to_who_does_not_answer_are_dropped(void **state)
     assert_false(net_iface_on_deadline(&end[0], 2 * NS_PER_S));
     assert_int_equal(sent_count, 3);
     assert_true(net_iface_on_deadline(&end[0], 3 * NS_PER_S));
-    assert_int_equal(send_octets(&flow, 10, 10, &count), NET_SENT_UNREACHABLE);
-    assert_int_equal(count, 1);
+    assert_int_equal(send_octets(&flow, 30, 10, &count), NET_SENT_UNREACHABLE);
+    assert_int_equal(count, 3);
+    assert_int_equal(end[0].counters.unreachable, 3);
 }
 
 static void forwarded_neighbour_messages_are_refused(void **state)
@@ -623,6 +701,10 @@ int main(void)
         cmocka_unit_test(segments_cross_in_ipv4),
         cmocka_unit_test(segments_cross_in_ipv6),
         cmocka_unit_test(device_that_cuts_gets_one_large_packet),
+        cmocka_unit_test(device_that_cuts_is_told_where_the_headers_end),
+        cmocka_unit_test(segments_may_be_sent_again),
+        cmocka_unit_test(device_with_room_for_some_takes_the_first_ones),
+        cmocka_unit_test(packets_say_their_class_and_that_they_may_be_marked),
         cmocka_unit_test(segment_with_a_wrong_checksum_is_dropped),
         cmocka_unit_test(full_device_takes_nothing_more),
         cmocka_unit_test(packets_of_others_and_from_nobody_are_dropped),
