@@ -36,7 +36,6 @@ struct file_work {
     struct file_job job;
     struct ddm_command *command;
     uint64_t done_len;
-    bool is_synced; // the step after the last has been taken
 };
 
 struct file {
@@ -326,22 +325,51 @@ static bool must_allocate(const struct ddm_command *command)
     return command->operation == NODE_WRITE_ZEROES && (command->flags & NODE_NO_HOLE) != 0;
 }
 
-// How zeroes come about: by fallocate, or written where that cannot be.
+// What fallocate takes of a disk is whole sectors.
+static uint64_t fallocate_unit(const struct file *file)
+{
+    return file->is_block_device ? file->sector : 1;
+}
+
+// How fallocate makes these zeroes; 0: it cannot.
+static int fallocate_mode(const struct file *file, const struct ddm_command *command)
+{
+    if ((command->offset | command->len) % fallocate_unit(file) != 0) {
+        return 0;
+    }
+    if (file->can_punch && !must_allocate(command)) {
+        return FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE;
+    }
+    return file->can_zero ? FALLOC_FL_KEEP_SIZE | FALLOC_FL_ZERO_RANGE : 0;
+}
+
+// Zeroes come about by fallocate, or are written.
 static void zeroes_begin(struct file *file, struct file_work *work)
 {
     struct ddm_command *command = work->command;
-    bool punches = file->can_punch && !must_allocate(command);
-    work->job.len = command->len;
-    if (punches || file->can_zero) {
+    uint64_t left = command->len - work->done_len;
+    work->job.mode = fallocate_mode(file, command);
+    if (work->job.mode != 0) {
         work->job.call = FILE_ALLOCATE;
-        work->job.mode =
-            FALLOC_FL_KEEP_SIZE | (punches ? FALLOC_FL_PUNCH_HOLE : FALLOC_FL_ZERO_RANGE);
+        work->job.len = command->len;
         return;
     }
-    uint64_t left = command->len - work->done_len;
     work->job.call = FILE_WRITE;
     work->job.data = file->zeroes;
     work->job.len = left < FILE_ZEROES_LEN ? left : FILE_ZEROES_LEN;
+}
+
+// The range of advice, as far as it can be taken.
+static void trim_begin(struct file *file, struct file_work *work)
+{
+    const struct ddm_command *command = work->command;
+    uint64_t unit = fallocate_unit(file), end = command->offset + command->len;
+    uint64_t from = (command->offset + unit - 1) / unit * unit;
+    end -= end % unit;
+    work->job.call = FILE_ALLOCATE;
+    work->job.mode = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE;
+    work->job.offset = from;
+    work->job.len = end > from ? end - from : 0;
 }
 
 // The call that comes next for the command.
@@ -359,6 +387,9 @@ static void call_prepare(struct file *file, struct file_work *work)
         break;
     case NODE_FLUSH:
         work->job.call = FILE_SYNC;
+        break;
+    case NODE_TRIM:
+        trim_begin(file, work);
         break;
     default:
         zeroes_begin(file, work);
@@ -387,9 +418,25 @@ static void extents(const struct file *file, struct ddm_command *command)
     ddm_command_finish(command, NODE_OK, 0);
 }
 
-static bool needs_zeroes(const struct file *file, const struct ddm_command *command)
+static bool must_write_zeroes(const struct file *file, const struct ddm_command *command)
 {
-    return command->operation == NODE_WRITE_ZEROES && file->zeroes == NULL && !file->can_zero;
+    return command->operation == NODE_WRITE_ZEROES && fallocate_mode(file, command) == 0;
+}
+
+// What fallocate does here may be less than the volume was said to be able to do.
+static bool is_possible(const struct file *file, const struct ddm_command *command)
+{
+    bool is_slow = (command->flags & NODE_FAST_ONLY) != 0 && must_write_zeroes(file, command);
+    return !is_slow && (command->operation != NODE_TRIM || file->can_punch);
+}
+
+// In memory that direct=on takes. False: there is none.
+static bool zeroes_have(struct file *file)
+{
+    if (file->zeroes == NULL && (file->zeroes = aligned_alloc(4096, FILE_ZEROES_LEN)) != NULL) {
+        memset(file->zeroes, 0, FILE_ZEROES_LEN);
+    }
+    return file->zeroes != NULL;
 }
 
 static void work_end(struct file *file, struct file_work *work, int error)
@@ -400,17 +447,20 @@ static void work_end(struct file *file, struct file_work *work, int error)
     ddm_command_finish(command, completion_of(error), (uint32_t)error);
 }
 
-// What fallocate refuses here and now, is written.
+// What fallocate refuses here and now, is written, unless there is no need, or writing is ruled out.
 static bool fall_back(struct file *file, struct file_work *work)
 {
     struct ddm_command *command = work->command;
     bool is_refused = work->job.result == -EOPNOTSUPP || work->job.result == -EINVAL;
-    if (work->job.call != FILE_ALLOCATE || !is_refused || command->operation == NODE_TRIM ||
-        (command->flags & NODE_FAST_ONLY) != 0) {
+    if (work->job.call != FILE_ALLOCATE || !is_refused) {
+        return false;
+    }
+    if (command->operation == NODE_TRIM || (command->flags & NODE_FAST_ONLY) != 0) {
+        work->job.result = -EOPNOTSUPP;
         return false;
     }
     file->can_zero = false;
-    file->can_punch &= !must_allocate(command) ? false : file->can_punch;
+    file->can_punch = file->can_punch && must_allocate(command);
     return true;
 }
 
@@ -421,12 +471,9 @@ static bool work_continue(struct file *file, struct file_work *work, int *ret_er
     struct ddm_command *command = work->command;
     *ret_error = 0;
     if (fall_back(file, work)) {
-        if (file->zeroes == NULL) {
-            file->zeroes = calloc(1, FILE_ZEROES_LEN);
-        }
-        *ret_error = file->zeroes == NULL ? ENOMEM : 0;
+        *ret_error = zeroes_have(file) ? 0 : ENOMEM;
         call_prepare(file, work);
-        return file->zeroes != NULL;
+        return *ret_error == 0;
     }
     if (job->result < 0) {
         *ret_error = (int)-job->result;
@@ -460,12 +507,12 @@ static int file_submit(struct ddm *ddm, struct ddm_command *command)
         extents(file, command);
         return 0;
     }
-    if (needs_zeroes(file, command)) {
-        file->zeroes = aligned_alloc(4096, FILE_ZEROES_LEN);
-        if (file->zeroes == NULL) {
-            return -ENOMEM;
-        }
-        memset(file->zeroes, 0, FILE_ZEROES_LEN);
+    if (!is_possible(file, command)) {
+        ddm_command_finish(command, NODE_UNSUPPORTED, EOPNOTSUPP);
+        return 0;
+    }
+    if (must_write_zeroes(file, command) && !zeroes_have(file)) {
+        return -ENOMEM;
     }
     struct list_link *l = list_pop_head(&file->free);
     if (l == NULL) {
@@ -476,9 +523,11 @@ static int file_submit(struct ddm *ddm, struct ddm_command *command)
     list_init(&work->job.link);
     call_prepare(file, work);
     file->under_way++;
-    int error;
-    if (!file->is_direct && file_cache_try(&file->cache, &work->job) &&
-        !work_continue(file, work, &error)) {
+    int error = 0;
+    if (work->job.call == FILE_ALLOCATE && work->job.len == 0) {
+        work_end(file, work, 0); // less than a sector
+    } else if (!file->is_direct && file_cache_try(&file->cache, &work->job) &&
+               !work_continue(file, work, &error)) {
         work_end(file, work, error);
     } else {
         file->kind->queue(file->engine, &work->job);
