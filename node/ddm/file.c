@@ -447,7 +447,7 @@ static void work_end(struct file *file, struct file_work *work, int error)
     ddm_command_finish(command, completion_of(error), (uint32_t)error);
 }
 
-// What fallocate refuses here and now, is written, unless there is no need, or writing is ruled out.
+// What fallocate refuses here and now is written, unless that is of no use, or ruled out.
 static bool fall_back(struct file *file, struct file_work *work)
 {
     struct ddm_command *command = work->command;
