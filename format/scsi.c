@@ -280,7 +280,15 @@ bool scsi_sense_parse(const uint8_t *octets, uint32_t len, struct scsi_failure *
     ret->key = octets[key] & 0x0f;
     ret->asc = octet_or_zero(octets, len, is_fixed ? SCSI_FIXED_ASC : SCSI_DESCRIPTOR_ASC);
     ret->ascq = octet_or_zero(octets, len, is_fixed ? SCSI_FIXED_ASCQ : SCSI_DESCRIPTOR_ASCQ);
+    ret->is_deferred = code == 0x71 || code == 0x73;
     return true;
+}
+
+bool scsi_sense_is_success(const struct scsi_failure *sense)
+{
+    return !sense->is_deferred &&
+           (sense->key == SCSI_NO_SENSE || sense->key == SCSI_RECOVERED_ERROR ||
+            sense->key == SCSI_COMPLETED);
 }
 
 const uint8_t *scsi_sense_descriptor(const uint8_t *octets, uint32_t len, uint8_t type,

@@ -122,6 +122,7 @@ struct scsi_failure {
     uint8_t key; // enum scsi_key
     uint8_t asc;
     uint8_t ascq;
+    bool is_deferred; // of an earlier command: the one that it is told with was not carried out
 };
 
 // What the I/O converter gives a driver as `native`: the CDB, then its parameter list if any.
@@ -223,6 +224,8 @@ bool scsi_serial_parse(const uint8_t *octets, uint32_t len, char ret[SCSI_NAME_M
 
 // False: neither format, or too short to have a sense key; additional codes that are missing are 0.
 bool scsi_sense_parse(const uint8_t *octets, uint32_t len, struct scsi_failure *ret);
+// Was the command carried out, although there are sense data (SPC-4, 4.5.5 and 4.5.6)?
+bool scsi_sense_is_success(const struct scsi_failure *sense);
 // The descriptor of this type, and the octets that follow its first two. NULL: there is none.
 const uint8_t *scsi_sense_descriptor(const uint8_t *octets, uint32_t len, uint8_t type,
                                      uint8_t *ret_len);

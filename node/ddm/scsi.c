@@ -220,6 +220,15 @@ static void data_fit(const struct scsi *scsi, struct scsi_job *job, struct ddm_c
     }
 }
 
+static bool has_succeeded(const struct scsi_job *job)
+{
+    struct scsi_failure sense;
+    return job->error == 0 &&
+           (job->status == SCSI_GOOD || (job->status == SCSI_CHECK_CONDITION &&
+                                         scsi_sense_parse(job->sense, job->sense_len, &sense) &&
+                                         scsi_sense_is_success(&sense)));
+}
+
 // Completed must mean stable, and the command did not say so to the device.
 static bool must_synchronize(const struct scsi_work *work)
 {
@@ -227,7 +236,7 @@ static bool must_synchronize(const struct scsi_work *work)
     bool is_told =
         job->cdb[SCSI_CDB_OPCODE] == SCSI_WRITE_16 && (job->cdb[SCSI_CDB_FLAGS] & SCSI_FUA) != 0;
     return (work->command->flags & NODE_FUA) != 0 && !is_told && !work->is_synchronizing &&
-           work->scsi->facts.mode.has_write_cache && job->error == 0 && job->status == SCSI_GOOD;
+           work->scsi->facts.mode.has_write_cache && has_succeeded(job);
 }
 
 static void answer(struct ddm_command *command, const struct scsi_job *job)

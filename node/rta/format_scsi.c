@@ -116,7 +116,8 @@ static enum node_completion completion_of_sense(const struct scsi_failure *sense
             return by_code[i].completion;
         }
     }
-    return by_key[sense->key];
+    enum node_completion completion = by_key[sense->key];
+    return completion == NODE_OK && !scsi_sense_is_success(sense) ? NODE_RETRY : completion;
 }
 
 static void decode_check(struct ddm_command *command)

@@ -225,6 +225,28 @@ static void sense_data_of_both_formats_are_a_completion(void **state)
     }
 }
 
+// SPC-4, 4.5.6: who is told of an error of an earlier command has not been served.
+static void a_deferred_error_is_no_success_of_the_command_it_comes_with(void **state)
+{
+    static const struct {
+        uint8_t key, asc;
+        enum node_completion completion;
+    } table[] = {
+        {SCSI_NO_SENSE, 0, NODE_RETRY},
+        {SCSI_RECOVERED_ERROR, 0x17, NODE_RETRY},
+        {SCSI_COMPLETED, 0, NODE_RETRY},
+        {SCSI_MEDIUM_ERROR, 0x0c, NODE_MEDIA}, // something that was written before is lost
+        {SCSI_HARDWARE_ERROR, 0x44, NODE_MEDIA},
+    };
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        uint8_t fixed[18] = {0x71, 0, table[i].key, [7] = 10, [12] = table[i].asc};
+        uint8_t descriptors[8] = {0x73, table[i].key, table[i].asc};
+        assert_int_equal(scsi_says(SCSI_CHECK_CONDITION, fixed, sizeof fixed), table[i].completion);
+        assert_int_equal(scsi_says(SCSI_CHECK_CONDITION, descriptors, sizeof descriptors),
+                         table[i].completion);
+    }
+}
+
 // For who reads a log: the sense data, or the status, or why the transport has none.
 static void a_completion_says_what_the_device_said(void **state)
 {
@@ -722,6 +744,7 @@ int main(void)
         cmocka_unit_test(what_a_format_has_not_is_refused),
         cmocka_unit_test(a_status_is_a_completion),
         cmocka_unit_test(sense_data_of_both_formats_are_a_completion),
+        cmocka_unit_test(a_deferred_error_is_no_success_of_the_command_it_comes_with),
         cmocka_unit_test(a_completion_says_what_the_device_said),
         cmocka_unit_test(sense_data_that_are_cut_short_are_read_as_far_as_they_go),
         cmocka_unit_test(a_short_transfer_has_done_its_whole_blocks),

@@ -24,6 +24,7 @@ struct fault {
     unsigned count;
     uint8_t status;
     uint8_t key, asc;
+    bool is_deferred;
     uint32_t residual;
 };
 
@@ -169,6 +170,7 @@ static void answer(struct disk *disk, struct scsi_job *job)
     if (job->status == SCSI_CHECK_CONDITION) {
         uint8_t key = fault != NULL ? fault->key : SCSI_ILLEGAL_REQUEST;
         uint8_t sense[18] = {0x70, 0, key, [7] = 10, [12] = fault != NULL ? fault->asc : 0x24};
+        sense[0] |= fault != NULL && fault->is_deferred ? 1 : 0;
         memcpy(job->sense, sense, sizeof sense);
         job->sense_len = sizeof sense;
     }
@@ -361,6 +363,41 @@ static void a_failed_synchronize_fails_the_write(void **state)
     scsi_close(ddm);
 }
 
+// Sense data do not mean that a command has failed: what was written has to be stable all the same.
+static void what_was_written_with_an_error_recovered_is_synchronized(void **state)
+{
+    static const struct {
+        uint8_t key;
+        bool is_deferred, has_fua;
+        enum node_completion completion;
+        const char *trace;
+    } cases[] = {
+        {SCSI_RECOVERED_ERROR, false, false, NODE_OK, "8a/00 0+1\n91/00 0+1\n"},
+        {SCSI_NO_SENSE, false, false, NODE_OK, "8a/00 0+1\n91/00 0+1\n"},
+        {SCSI_COMPLETED, false, false, NODE_OK, "8a/00 0+1\n91/00 0+1\n"},
+        {SCSI_RECOVERED_ERROR, false, true, NODE_OK, "8a/08 0+1\n"},
+        {SCSI_MEDIUM_ERROR, false, false, NODE_MEDIA, "8a/00 0+1\n"},
+        {SCSI_RECOVERED_ERROR, true, false, NODE_RETRY, "8a/00 0+1\n"}, // it was not written
+    };
+    struct disk *disk = *state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct volume_profile profile;
+        uint8_t data[512] = {0};
+        disk->has_fua = cases[i].has_fua;
+        disk->is_open = true;
+        struct ddm *ddm = open_disk(disk, &profile);
+        disk->faults[0] = (struct fault){.opcode = SCSI_WRITE_16,
+                                         .count = 1,
+                                         .status = SCSI_CHECK_CONDITION,
+                                         .key = cases[i].key,
+                                         .is_deferred = cases[i].is_deferred};
+        assert_int_equal(carry_out(ddm, &profile, NODE_WRITE, 0, 512, NODE_FUA, data).completion,
+                         cases[i].completion);
+        assert_string_equal(disk->trace, cases[i].trace);
+        scsi_close(ddm);
+    }
+}
+
 static void zeroes_stay_allocated_where_unmapped_blocks_read_as_anything(void **state)
 {
     struct disk *disk = *state;
@@ -502,6 +539,7 @@ int main(void)
         DISK_TEST(without_fua_a_write_is_synchronized_behind_it),
         DISK_TEST(without_a_cache_there_is_nothing_to_synchronize),
         DISK_TEST(a_failed_synchronize_fails_the_write),
+        DISK_TEST(what_was_written_with_an_error_recovered_is_synchronized),
         DISK_TEST(zeroes_stay_allocated_where_unmapped_blocks_read_as_anything),
         DISK_TEST(an_old_disk_is_used_as_far_as_it_goes),
         DISK_TEST(a_short_write_that_must_be_stable_is_stable_as_far_as_it_went),
