@@ -11,6 +11,7 @@
 #include "base/port_push.h"
 #include "base/time.h"
 #include "base/trace.h"
+#include "link/local/inside.h"
 #include "link/local/keys.h"
 #include "link/local/memory.h"
 #include "link/local/slot.h"
@@ -37,18 +38,10 @@ struct key_mirror *local_gate_mirror(struct link *link)
 }
 
 // He is in by that key, and was when he was looked at before: it is said once if that takes long.
-static void note_inside(struct local_stream *s, const struct local_slot *slot)
+static void note_inside(struct local_stream *s, struct local_slot *slot)
 {
     struct local_link *l = local_link_at(s);
-    const uint64_t turn = atomic_load(&slot->turn);
-    const instant_ns now = l->config.clock(l->config.clock_ctx);
-    if (s->inside_since_ns == 0 || s->inside_turn != turn) {
-        s->inside_since_ns = now;
-        s->inside_turn = turn;
-        s->is_inside_said = false;
-    }
-    if (!s->is_inside_said && now >= instant_after(s->inside_since_ns, LOCAL_REVOKE_LONG_NS)) {
-        s->is_inside_said = true;
+    if (local_inside_note(&s->inside, slot, l->config.clock(l->config.clock_ctx))) {
         l->counters.revocations_long++;
         if (l->config.on_long_revocation != NULL) {
             l->config.on_long_revocation(s->process, (pid_t)atomic_load(&slot->thread));
@@ -287,7 +280,7 @@ bool local_gate_find(struct local_stream *s, enum key_right right, struct local_
     }
     *ret = (struct local_pusher){
         .slot = local_memory_slot(&s->memory, s->side),
-        .gate = gate,
+        .gate = &gate->opening,
         .opening = opening,
         .sill = s->peer_sill,
         .process = s->process,

@@ -46,10 +46,12 @@ static int sill_make(struct local_own_keys *own)
 static int mirror_make(struct local_own_keys *own)
 {
     uint8_t *memory;
-    int error = local_sealed_create("weft-keys", sizeof *own->mirror, LOCAL_SEALED_TO_READ, &memory,
-                                    &own->fd);
+    int error = local_sealed_create("weft-keys", sizeof(struct local_shown), LOCAL_SEALED_TO_READ,
+                                    &memory, &own->fd);
     if (error == 0) {
-        own->mirror = (struct key_mirror *)(void *)memory;
+        struct local_shown *shown = (struct local_shown *)(void *)memory;
+        own->mirror = &shown->keys;
+        own->gates = &shown->gates;
     }
     return error;
 }
@@ -72,7 +74,7 @@ int local_own_keys_create(struct local_own_keys *own)
 void local_own_keys_destroy(struct local_own_keys *own)
 {
     if (own->mirror != NULL) {
-        munmap(own->mirror, sizeof *own->mirror);
+        munmap(own->mirror, sizeof(struct local_shown));
     }
     if (own->sill != NULL) {
         munmap(own->sill, PAGE_LEN);
@@ -102,15 +104,17 @@ static int borrow_descriptor(pid_t process, uint64_t number)
 }
 
 // What cannot be cut off under us, nor be written by us.
-static int map_mirror(int fd, const struct key_mirror **ret)
+static int map_mirror(int fd, struct local_peer_keys *peer)
 {
     const void *at;
-    if (!local_sealed_is(fd, sizeof **ret, LOCAL_SEALED_TO_READ)) {
+    if (!local_sealed_is(fd, sizeof(struct local_shown), LOCAL_SEALED_TO_READ)) {
         return -EINVAL;
     }
-    int error = sys_map_foreign(fd, sizeof **ret, &at);
+    int error = sys_map_foreign(fd, sizeof(struct local_shown), &at);
     if (error == 0) {
-        *ret = at;
+        const struct local_shown *shown = at;
+        peer->mirror = &shown->keys;
+        peer->gates = &shown->gates;
     }
     return error;
 }
@@ -141,7 +145,7 @@ int local_peer_keys_open(struct local_peer_keys *peer, const struct local_gate *
     if (fd < 0) {
         return fd;
     }
-    int error = map_mirror(fd, &peer->mirror);
+    int error = map_mirror(fd, peer);
     sys_close(fd);
     if (error == 0) {
         error = try_sill(process, atomic_load(&gate->sill), peer->nonce);
@@ -155,7 +159,8 @@ int local_peer_keys_open(struct local_peer_keys *peer, const struct local_gate *
 void local_peer_keys_close(struct local_peer_keys *peer)
 {
     if (peer->mirror != NULL) {
-        munmap((void *)(uintptr_t)peer->mirror, sizeof *peer->mirror);
+        munmap((void *)(uintptr_t)peer->mirror, sizeof(struct local_shown));
         peer->mirror = NULL;
+        peer->gates = NULL;
     }
 }

@@ -1,4 +1,5 @@
-// Keys in memory: this process' own, for its peers to read, and those of a peer. A peer's are had
+// Keys in memory: this process' own, for its peers to read, and those of a peer; with them, where
+// packets carry queue pairs, which of these take Writes. A peer's are had
 // by its descriptor (pidfd_getfd), which takes the same leave as writing into its memory does; so
 // who may not write cannot read them either, and nobody has to hand them over.
 #pragma once
@@ -7,14 +8,22 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/gate_mirror.h"
 #include "base/key_mirror.h"
 #include "base/list.h"
 
 struct local_gate;
 
+// What others see. Of pages that nothing is shown in there are none.
+struct local_shown {
+    struct key_mirror keys;
+    struct gate_mirror gates;
+};
+
 // Of this process: a sealed memfd that others map for reading alone, and the sill (slot.h).
 struct local_own_keys {
     struct key_mirror *mirror; // NULL: none
+    struct gate_mirror *gates; // ... likewise
     int fd;
     uint8_t *sill; // eight octets for peers to write, and eight for them to read
     uint64_t nonce;
@@ -31,8 +40,9 @@ struct local_peer_keys {
     struct list_link link;
     pid_t process;
     uint64_t nonce;
-    const struct key_mirror *mirror;
-    unsigned out_count; // streams that read it just now without the lock
+    const struct key_mirror *mirror; // NULL: none
+    const struct gate_mirror *gates; // ... likewise
+    unsigned out_count;              // streams that read it just now without the lock
 };
 
 // Maps the keys that the gate names, and tries whether the kernel lets this process write there: by

@@ -176,6 +176,12 @@ bool octet_ring_publish(struct octet_ring_writer *w)
     return wakes(word_at(&w->ring, OCTET_RING_READER_SLEEPS));
 }
 
+bool octet_ring_reader_sleeps(const struct octet_ring_writer *w)
+{
+    return atomic_load_explicit(word_at(&w->ring, OCTET_RING_READER_SLEEPS),
+                                memory_order_relaxed) != 0;
+}
+
 bool octet_ring_is_drained(struct octet_ring_writer *w)
 {
     return octet_ring_room(w) == w->ring.len;

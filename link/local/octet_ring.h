@@ -90,6 +90,8 @@ size_t octet_ring_put(struct octet_ring_writer *w, struct span octets);
 void octet_ring_show(struct octet_ring_writer *w);
 // Shows the reader all that was put. True: it sleeps and must be woken; said once per sleep.
 bool octet_ring_publish(struct octet_ring_writer *w);
+// The reader sleeps, as far as is known: nothing follows from that.
+bool octet_ring_reader_sleeps(const struct octet_ring_writer *w);
 // Everything that was published has been given back.
 bool octet_ring_is_drained(struct octet_ring_writer *w);
 // From now on the reader wakes who waits for `wanted` octets of room (at least 1). False: there is

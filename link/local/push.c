@@ -2,20 +2,16 @@
 //
 // The source copies: whose memory it is waits for it when he takes a key back (slot.h).
 
-#include <string.h>
-
 #include "base/check.h"
 #include "base/key_mirror.h"
 #include "base/port_push.h"
-#include "base/time.h"
 #include "link/local/doorbell.h"
 #include "link/local/keys.h"
 #include "link/local/memory.h"
 #include "link/local/octet_ring.h"
+#include "link/local/push_run.h"
 #include "link/local/slot.h"
 #include "link/local/stream.h"
-
-#define RUN_GAP_NS (20 * NS_PER_US) // Writes of a stream follow each other faster
 
 // Where the peer's thread is awake anyway the ring is as fast, and both copy at a time. What is on
 // the stream comes first.
@@ -35,22 +31,13 @@ static uint64_t heard_of(const struct local_stream *s)
            atomic_load_explicit(written, memory_order_relaxed);
 }
 
-// Whether this Write is one of many that follow each other, to which nobody answers: to wake the
-// peer once for all of them costs less than a system call for each. What the peer did lies in lines
-// of its processor's cache, so that is looked at where a run begins and where it would be one.
 static bool is_in_stream(struct local_stream *s)
 {
     const struct local_link *l = local_link_at(s);
-    instant_ns now = l->config.clock(l->config.clock_ctx);
-    s->push_run = now < instant_after(s->pushed_at_ns, RUN_GAP_NS) ? s->push_run + 1 : 0;
-    s->pushed_at_ns = now;
-    if (s->push_run > 0 && s->push_run < LOCAL_PUSH_RUN_MAX) {
-        return false;
+    if (push_run_note(&s->push_run, l->config.clock(l->config.clock_ctx))) {
+        push_run_hear(&s->push_run, heard_of(s));
     }
-    uint64_t heard = heard_of(s);
-    s->push_run = heard == s->push_heard ? s->push_run : 0;
-    s->push_heard = heard;
-    return s->push_run >= LOCAL_PUSH_RUN_MAX;
+    return push_run_is_stream(&s->push_run);
 }
 
 static void begin(struct local_stream *s, const struct local_pusher *pusher, const struct push *w,
@@ -86,7 +73,7 @@ enum past_answer local_push_aim(struct link_stream *stream, const struct push *w
         return PAST_REFUSED;
     }
     if (ret == NULL) {
-        return s->push_run < LOCAL_PUSH_RUN_MAX ? PAST_BEGUN : PAST_REFUSED;
+        return push_run_is_stream(&s->push_run) ? PAST_REFUSED : PAST_BEGUN;
     }
     if (is_in_stream(s)) {
         l->counters.pushes_streamed++;
@@ -100,24 +87,11 @@ enum past_answer local_push_aim(struct link_stream *stream, const struct push *w
     return PAST_BEGUN;
 }
 
-// The stream may be closed meanwhile: what is looked at stays until local_push_conclude. Our own
-// memory, which may have to be fetched too, is read before the peer has to wait for us.
+// The stream may be closed meanwhile: what is looked at stays until local_push_conclude.
 bool local_push_put(const struct push_aimed *push)
 {
-    const struct local_pusher *pusher = &local_stream_of(push->stream)->pusher;
-    uint8_t octets[LOCAL_PUSH_LEN_MAX];
-    const struct iovec whole = {octets, push->len};
-    size_t done = 0;
-    for (unsigned i = 0; i < push->piece_count; i++) {
-        memcpy(octets + done, push->pieces[i].ptr, push->pieces[i].len);
-        done += push->pieces[i].len;
-    }
-    if (!local_slot_enter(pusher, &push->key, push->addr, push->len)) {
-        return false;
-    }
-    int error = local_slot_call(pusher, &whole, 1, push->len);
-    local_slot_leave(pusher);
-    return error == 0;
+    return local_slot_push(&local_stream_of(push->stream)->pusher, &push->key, push->addr,
+                           push->pieces, push->piece_count, push->len);
 }
 
 void local_push_conclude(const struct push_aimed *push, bool is_done)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <string.h>
 
 #include "link/local/thread.h"
 #include "link/sys.h"
@@ -48,9 +49,10 @@ bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint6
     place_set(slot, LOCAL_SLOT_TAIL, addr + len - tail_len, tail_len);
     store(&slot->thread, (uint64_t)local_thread_self());
     store(&slot->turn, load(&slot->turn) + 1);
+    store(&slot->opening, p->opening);
     atomic_store_explicit(&slot->generation, key->generation, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);
-    if (key_is_shown(key) && load(&p->gate->opening) == p->opening) {
+    if (key_is_shown(key) && load(p->gate) == p->opening) {
         return true;
     }
     local_slot_leave(p);
@@ -80,13 +82,44 @@ void local_slot_leave(const struct local_pusher *p)
     atomic_store_explicit(&p->slot->generation, 0, memory_order_release);
 }
 
+bool local_slot_push(const struct local_pusher *p, const struct key *key, uint64_t addr,
+                     const struct span *pieces, unsigned count, size_t len)
+{
+    uint8_t octets[LOCAL_PUSH_LEN_MAX];
+    const struct iovec whole = {octets, len};
+    size_t done = 0;
+    CHECK(len <= sizeof octets);
+    for (unsigned i = 0; i < count; i++) {
+        memcpy(octets + done, pieces[i].ptr, pieces[i].len);
+        done += pieces[i].len;
+    }
+    if (!local_slot_enter(p, key, addr, len)) {
+        return false;
+    }
+    const int error = local_slot_call(p, &whole, 1, len);
+    local_slot_leave(p);
+    return error == 0;
+}
+
 /* ---- whose memory it is ---------------------------------------------------------------------- */
 
-// Nobody is in by the key, or somebody else has come in since, who has looked at what it is worth.
-static bool has_left(struct local_slot *slot, uint64_t generation, uint64_t turn)
+// What was taken back: the key of this generation, or the gate with this opening.
+struct revoked {
+    uint64_t generation, opening;
+};
+
+static bool is_by(const struct local_slot *slot, uint64_t in, const struct revoked *what)
 {
-    uint64_t in = atomic_load_explicit(&slot->generation, memory_order_seq_cst);
-    return in == 0 || (generation != LOCAL_SLOT_ANY && in != generation) ||
+    return what->generation == LOCAL_SLOT_ANY || in == what->generation ||
+           (what->opening != 0 &&
+            atomic_load_explicit(&slot->opening, memory_order_seq_cst) == what->opening);
+}
+
+// Nobody is in by it, or somebody else has come in since, who has looked at what it is worth.
+static bool has_left(struct local_slot *slot, const struct revoked *what, uint64_t turn)
+{
+    const uint64_t in = atomic_load_explicit(&slot->generation, memory_order_seq_cst);
+    return in == 0 || !is_by(slot, in, what) ||
            atomic_load_explicit(&slot->turn, memory_order_seq_cst) != turn;
 }
 
@@ -97,11 +130,11 @@ static bool is_out(struct local_slot *slot, pid_t process)
     return thread == 0 || thread > INT_MAX || local_thread_is_out(process, (pid_t)thread);
 }
 
-bool local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process)
+static bool revoke(struct local_slot *slot, const struct revoked *what, pid_t process)
 {
     atomic_thread_fence(memory_order_seq_cst);
     uint64_t turn = atomic_load_explicit(&slot->turn, memory_order_seq_cst);
-    if (has_left(slot, generation, turn)) {
+    if (has_left(slot, what, turn)) {
         return true;
     }
     for (unsigned i = 0; i < LOCAL_SLOT_PLACES; i++) {
@@ -109,9 +142,19 @@ bool local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t proce
     }
     atomic_thread_fence(memory_order_seq_cst);
     for (unsigned i = 0; i < SPINS; i++) {
-        if (has_left(slot, generation, turn)) {
+        if (has_left(slot, what, turn)) {
             return true;
         }
     }
     return is_out(slot, process);
+}
+
+bool local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process)
+{
+    return revoke(slot, &(struct revoked){.generation = generation}, process);
+}
+
+bool local_slot_expel(struct local_slot *slot, uint64_t opening, pid_t process)
+{
+    return revoke(slot, &(struct revoked){.opening = opening}, process);
 }

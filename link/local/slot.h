@@ -34,10 +34,12 @@
 
 #include "base/check.h"
 #include "base/key_mirror.h"
+#include "base/span.h"
 
 enum {
     LOCAL_PUSH_MAX = 64 * 1024, // octets of one call
     LOCAL_PUSH_PIECES_MAX = 16, // ... from so many places
+    LOCAL_PUSH_LEN_MAX = 4096,  // of a Write that goes so: longer ones both ends copy, by a ring
     LOCAL_SILL_LEN = 8,
     LOCAL_SLOT_SILL = 0, // places, in the order of the call
     LOCAL_SLOT_BODY = 1,
@@ -58,7 +60,7 @@ struct local_slot {
     _Atomic uint64_t generation; // of the key that he writes by; 0: nobody is in
     _Atomic uint64_t turn;       // one more each time that somebody comes in
     _Atomic uint64_t thread;     // his number
-    _Atomic uint64_t octets;     // that were pushed, of all times
+    _Atomic uint64_t opening;    // of the gate that he came in by
     struct local_place places[LOCAL_SLOT_PLACES];
 };
 
@@ -70,14 +72,15 @@ struct local_gate {
     _Atomic uint64_t mirror_fd; // his descriptor of the memory with struct key_mirror
     _Atomic uint64_t sill;      // address: eight octets to be written, and behind them ...
     _Atomic uint64_t nonce;     // ... this, to be read by who tries whether he may
+    _Atomic uint64_t process;   // whose it is, where nobody else says that (link/datagram/)
 };
 
 /* ---- who pushes ------------------------------------------------------------------------------ */
 
 struct local_pusher {
     struct local_slot *slot;
-    const struct local_gate *gate;
-    uint64_t opening; // of the gate, as it was looked at
+    const _Atomic uint64_t *gate; // where its opening stands
+    uint64_t opening;             // ... as it was looked at
     uint64_t sill;
     pid_t process;
 };
@@ -92,6 +95,10 @@ bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint6
 int local_slot_call(const struct local_pusher *p, const struct iovec *pieces, unsigned count,
                     size_t len);
 void local_slot_leave(const struct local_pusher *p);
+// All of that: the octets are there. Our own memory, which may have to be fetched too, is read
+// before the other process has to wait for us. False: nothing that does no harm to do again.
+bool local_slot_push(const struct local_pusher *p, const struct key *key, uint64_t addr,
+                     const struct span *pieces, unsigned count, size_t len);
 
 /* ---- whose memory it is ---------------------------------------------------------------------- */
 
@@ -99,3 +106,6 @@ void local_slot_leave(const struct local_pusher *p);
 
 // Behind the withdrawal of the key, and again until it says true: nobody writes by it any more.
 bool local_slot_revoke(struct local_slot *slot, uint64_t generation, pid_t process);
+// Behind the closing of a gate, likewise: nobody is in by that opening, which no other gate ever
+// has.
+bool local_slot_expel(struct local_slot *slot, uint64_t opening, pid_t process);

@@ -11,21 +11,17 @@
 #include "link/link_forward.h"
 #include "link/local/channel.h"
 #include "link/local/door.h"
+#include "link/local/inside.h"
 #include "link/local/keys.h"
 #include "link/local/local.h"
 #include "link/local/memory.h"
+#include "link/local/push_run.h"
 #include "link/local/slot.h"
 #include "link/rest.h"
 
-// So long is a peer waited for under the lock when its stream ends, and it is said when one takes
-// longer.
-#define LOCAL_REVOKE_LONG_NS (100 * NS_PER_MS)
-
 enum {
-    LOCAL_OFFERS_MAX = 256,    // handed over, and their connections' octets have not come
-    LOCAL_PEERS_MAX = 256,     // processes whose keys are mapped
-    LOCAL_PUSH_LEN_MAX = 4096, // longer Writes are faster by the ring, which both ends copy
-    LOCAL_PUSH_RUN_MAX = 8,    // ... and so are more than so many Writes with nothing in between
+    LOCAL_OFFERS_MAX = 256, // handed over, and their connections' octets have not come
+    LOCAL_PEERS_MAX = 256,  // processes whose keys are mapped
 };
 
 // By which way a stream's octets go.
@@ -101,18 +97,14 @@ struct local_stream {
     bool lets_in;                   // our gate is open
     struct list_link admitted_link; // in `admitted` or `leaving`, or in none
     uint64_t leaver;                // in `leaving`: its number there; else 0. The memory stays
-    uint64_t inside_turn;           // of the peer's slot, when he was found in ...
-    instant_ns inside_since_ns;     // ... for the first time; 0: never
-    bool is_inside_said;            // ... that it takes long
+    struct local_inside inside;     // the peer, in our memory
     uint64_t openings;              // of our gate, of all times
     uint64_t peer_opening;          // of the peer's gate: what is below is from there; 0: nothing
     uint64_t peer_sill;
     uint32_t peer_pd;
     unsigned peer_rights;               // enum key_right, or-ed
     struct local_peer_keys *peer_keys;  // NULL: none
-    unsigned push_run;                  // Writes since the peer last did anything, side by side
-    uint64_t push_heard;                // ... as it was then
-    instant_ns pushed_at_ns;            // the last of them
+    struct push_run push_run;           // Writes that have gone so
     struct local_pusher pusher;         // of the Write that is being put there
     struct local_peer_keys *pushing_by; // ... by these; NULL: there is none. Else the memory stays
     bool is_departed;                   // ... though the stream is closed

@@ -96,7 +96,7 @@ static int end(void **state)
 static struct local_pusher pusher(void)
 {
     return (struct local_pusher){.slot = &c->slot,
-                                 .gate = &c->gate,
+                                 .gate = &c->gate.opening,
                                  .opening = 1,
                                  .sill = (uint64_t)(uintptr_t)sill,
                                  .process = getppid()};
