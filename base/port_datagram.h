@@ -23,6 +23,7 @@
 
 #include "base/counter.h"
 #include "base/port_journal.h"
+#include "base/port_push.h"
 #include "base/span.h"
 #include "base/time.h"
 
@@ -55,10 +56,15 @@ struct datagram_tx {
     bool may_wait;        // for a moment, and behind others: it has no payload
 };
 
+struct packet_push;
+
 // Where packets go. False: no room now; nothing was taken, and what comes behind has to wait too.
 struct datagram_sink {
     bool (*put)(void *ctx, const struct datagram_tx *tx);
     void *ctx;
+    // A Write may go past packets (base/port_packet_push.h). PAST_BEGUN: it does, and the transport
+    // is told when it is over. NULL: none does.
+    enum past_answer (*push)(void *ctx, const struct packet_push *push);
 };
 
 // A packet that arrived. The octets stay until the next `receive` or `may_wait`. They may lie in
@@ -79,6 +85,7 @@ struct datagram_rx {
 enum { DATAGRAM_SLOT_ALL = 256 }; // more than any slot
 
 struct datagram_link_ops;
+struct packet_push_ops;
 
 // The hop limits that a link gives to packets whose paths name none.
 struct datagram_hops {
@@ -90,6 +97,9 @@ struct datagram_link {
     const struct datagram_link_ops *ops;
     uint32_t qp_num_first, qp_num_count; // numbers for this process's queue pairs
     struct datagram_hops hops;
+    // Of queue pairs whose peer's memory can be written past their packets
+    // (base/port_packet_push.h); NULL: none can.
+    const struct packet_push_ops *pushes;
     struct journal *journal; // for records beside its packets; NULL: nobody has asked for them
 };
 

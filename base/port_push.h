@@ -90,6 +90,7 @@ static inline bool pull_run_has_room(const struct pull_run *run, const struct pu
 // A push that has begun.
 struct push_aimed {
     struct link_stream *stream; // its memory stays until `conclude`, whatever becomes of it
+    void *by;                   // ... past packets: what the link has in its place, likewise
     int process;                // into whose memory
     struct key key;
     uint64_t addr; // there

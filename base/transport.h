@@ -20,6 +20,7 @@
 
 #include "base/allotment_event.h"
 #include "base/counter.h"
+#include "base/gate_mirror.h"
 #include "base/port_datagram.h"
 #include "base/qp_state.h"
 #include "base/time.h"
@@ -151,6 +152,12 @@ struct transport_ops {
     // The wish for the octets of one read request is another (wq/allotment.h). NULL: it has none.
     void (*wish_allotment)(struct transport *t, uint32_t allotment_len, bool may_follow,
                            enum allotment_event event, instant_ns now);
+
+    // ... Is the queue pair open for Writes that come past its packets, and how does it look to its
+    // peer? NULL: never.
+    bool (*gate)(const struct transport *t, struct gate *ret);
+    // ... The Write that its `push` has begun is in the peer's memory, or has to go by packets.
+    void (*on_pushed)(struct transport *t, bool is_done, instant_ns now);
 
     // What it has counted: a struct of its own, all of it uint64_t, which it can add to those of
     // another and tell one by one.

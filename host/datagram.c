@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/device_wire.h"
+#include "base/key_mirror.h"
 #include "base/port_datagram.h"
 #include "base/why.h"
 #include "host/clock.h"
@@ -71,6 +72,8 @@ static int udp_create(const struct host_settings *settings, const struct fault_c
         .rcvbuf_len = settings->rcvbuf_len,
         .is_unchecked = !settings->rnic.crc,
         .is_local = host_settings_may_be_local(settings),
+        .rights = settings->push ? KEY_MAY_WRITE : 0U,
+        .on_long_revocation = host_say_who_is_waited_for,
         .corrupt = *faults,
         .linger_ns = DATAGRAM_LINGER_NS,
         .clock = host_clock,

@@ -32,7 +32,7 @@ static void say_no_capture(const struct host_settings *settings, int error)
     }
 }
 
-static void say_who_is_waited_for(pid_t process, pid_t thread)
+void host_say_who_is_waited_for(pid_t process, pid_t thread)
 {
     fprintf(stderr,
             "weft: waiting for thread %d of process %d, which is writing into memory that is taken "
@@ -48,7 +48,7 @@ static int local_wrap(const struct host_settings *settings, struct trace *trace,
         .linger_ns = LINK_LOCAL_LINGER_NS,
         .clock = host_clock,
         .rights = (settings->push ? KEY_MAY_WRITE : 0U) | (settings->pull ? KEY_MAY_READ : 0U),
-        .on_long_revocation = say_who_is_waited_for,
+        .on_long_revocation = host_say_who_is_waited_for,
         .trace = trace,
     };
     int error = link_local_wrap(*link, &config, link);

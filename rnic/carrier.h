@@ -13,6 +13,7 @@
 #include "base/qp_state.h"
 #include "base/time.h"
 
+struct key_mirror;
 struct puller;
 struct rnic_qp;
 struct rnic_qp_init;
@@ -37,6 +38,12 @@ struct carrier_link_ops {
     // Which local address reaches `dst`. Negative errno: no route.
     int (*route)(struct shard *shard, const struct sockaddr *dst, struct sockaddr_storage *ret);
     void (*tell_counters)(const struct shard *shard, counter_each each, void *ctx);
+    // Peers of this host that put octets into our memory (base/port_push.h,
+    // base/port_packet_push.h): where they see our keys, NULL: there are none; and as `revoke` and
+    // `has_left` there.
+    struct key_mirror *(*keys_shown)(struct shard *shard);
+    bool (*is_key_free)(struct shard *shard, uint64_t generation);
+    bool (*is_leaver_out)(struct shard *shard, uint64_t leaver);
 };
 
 // What a pass of the shard does.
@@ -76,7 +83,9 @@ struct carrier_ops {
     // it begins none.
     void (*on_pulled)(struct rnic_qp *qp, const struct puller *puller, unsigned count,
                       instant_ns now);
-    // The program has moved it to this state.
+    // The program has changed what it was told of it.
+    void (*on_changed)(struct rnic_qp *qp);
+    // ... and moved it to this state.
     void (*on_moved)(struct rnic_qp *qp, enum qp_state to, instant_ns now);
     // It is about to be destroyed, and silent.
     void (*forget)(struct rnic_qp *qp, instant_ns now);

@@ -187,6 +187,13 @@ static void on_moved(struct rnic_qp *qp, enum qp_state to, instant_ns now)
     }
 }
 
+static void on_changed(struct rnic_qp *qp)
+{
+    if (qp->ep != NULL) {
+        ep_note_admission(qp->ep);
+    }
+}
+
 static void forget(struct rnic_qp *qp, instant_ns now)
 {
     if (qp->ep != NULL) {
@@ -210,6 +217,7 @@ const struct carrier_ops stream_carrier = {
     .may_gather = may_gather,
     .serve_doorbell = rnic_qp_on_doorbell,
     .on_pulled = ep_on_pulled,
+    .on_changed = on_changed,
     .on_moved = on_moved,
     .forget = forget,
 };

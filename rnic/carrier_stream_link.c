@@ -2,6 +2,7 @@
 
 #include "base/list.h"
 #include "base/port_link.h"
+#include "base/port_push.h"
 #include "base/time.h"
 #include "rnic/batch.h"
 #include "rnic/carrier.h"
@@ -68,6 +69,22 @@ static bool is_link_busy(const struct shard *shard)
     return link_is_busy(shard->link);
 }
 
+static struct key_mirror *stream_mirror(struct shard *shard)
+{
+    const struct push_ops *pushes = shard->link->pushes;
+    return pushes != NULL ? pushes->mirror(shard->link) : NULL;
+}
+
+static bool has_stream_revoked(struct shard *shard, uint64_t generation)
+{
+    return shard->link->pushes->revoke(shard->link, generation);
+}
+
+static bool has_stream_left(struct shard *shard, uint64_t leaver)
+{
+    return shard->link->pushes->has_left(shard->link, leaver);
+}
+
 const struct carrier_link_ops stream_carrier_link = {
     .close = close_all,
     .leave = leave_to_parent,
@@ -80,4 +97,7 @@ const struct carrier_link_ops stream_carrier_link = {
     .route = route,
     .is_ending = is_link_busy,
     .tell_counters = tell_of_packets,
+    .keys_shown = stream_mirror,
+    .is_key_free = has_stream_revoked,
+    .is_leaver_out = has_stream_left,
 };

@@ -6,7 +6,6 @@
 
 #include "base/key_mirror.h"
 #include "base/port_link.h"
-#include "base/port_push.h"
 #include "link/sys.h"
 #include "rnic/carrier.h"
 #include "rnic/internal.h"
@@ -30,15 +29,14 @@ static int tables_create(struct rnic *rnic, const struct rnic_parts *parts)
 static void begin_revocation(void *ctx, uint64_t generation)
 {
     struct rnic *rnic = ctx;
-    struct link *link = rnic->shard.link;
-    rnic->revoking = link->pushes->revoke(link, generation) ? 0 : generation;
+    struct shard *shard = &rnic->shard;
+    rnic->revoking = shard->carrier->link->is_key_free(shard, generation) ? 0 : generation;
 }
 
 // Peers of this host may write into regions by themselves, if the link has such.
-static void show_keys(struct rnic *rnic, struct link *link)
+static void show_keys(struct rnic *rnic)
 {
-    struct key_mirror *mirror =
-        link != NULL && link->pushes != NULL ? link->pushes->mirror(link) : NULL;
+    struct key_mirror *mirror = rnic->shard.carrier->link->keys_shown(&rnic->shard);
     if (mirror != NULL) {
         mem_table_show(rnic->mem, mirror,
                        (struct mem_revocation){.begin = begin_revocation, .ctx = rnic});
@@ -95,7 +93,7 @@ int rnic_create(const struct rnic_parts *parts, struct rnic **ret)
     }
     error = tables_create(rnic, parts);
     if (error == 0) {
-        show_keys(rnic, parts->link);
+        show_keys(rnic);
     }
     if (error == 0 && parts->datagrams != NULL) {
         error = packet_port_open(&rnic->shard, &parts->port);

@@ -1,4 +1,5 @@
-// Who waits for the end of copies: rnic/lock.c makes ours, rnic/ep/push.c begins and ends them;
+// Who waits for the end of copies: rnic/lock.c makes ours, rnic/ep/push.c and
+// rnic/packet/push.c begin and end them;
 // those of peers into our memory are the link's to know of.
 
 #include "rnic/pull.h"
@@ -8,11 +9,10 @@
 
 #include "base/check.h"
 #include "base/list.h"
-#include "base/port_link.h"
-#include "base/port_push.h"
 #include "base/time.h"
 #include "base/trace.h"
 #include "link/sys.h"
+#include "rnic/carrier.h"
 #include "rnic/internal.h"
 #include "rnic/shard.h"
 #include "wq/wq.h"
@@ -82,13 +82,13 @@ void shard_await_copies_of(struct shard *shard, uint32_t lkey)
 /* ---- those of peers -------------------------------------------------------------------------- */
 
 // The child of a fork has none of its parent's peers.
-static void await_peer(struct shard *shard, bool (*is_over)(struct link *link, uint64_t what),
+static void await_peer(struct shard *shard, bool (*is_over)(struct shard *shard, uint64_t what),
                        uint64_t what)
 {
     for (bool is_out = false; !is_out;) {
         sys_nap(nap_ns);
         shard_lock(shard);
-        is_out = !rnic_is_alive(shard->rnic) || is_over(shard->link, what);
+        is_out = !rnic_is_alive(shard->rnic) || is_over(shard, what);
         shard_unlock(shard);
     }
 }
@@ -96,13 +96,13 @@ static void await_peer(struct shard *shard, bool (*is_over)(struct link *link, u
 void shard_await_writers(struct shard *shard, uint64_t generation)
 {
     if (generation != 0) {
-        await_peer(shard, shard->link->pushes->revoke, generation);
+        await_peer(shard, shard->carrier->link->is_key_free, generation);
     }
 }
 
 void shard_await_leaver(struct shard *shard, uint64_t leaver)
 {
     if (leaver != 0) {
-        await_peer(shard, shard->link->pushes->has_left, leaver);
+        await_peer(shard, shard->carrier->link->is_leaver_out, leaver);
     }
 }

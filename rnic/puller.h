@@ -32,7 +32,8 @@ struct puller {
     struct rnic_qp *qp;         // whose copies have begun; NULL: nobody's
     uint64_t turn_len;          // octets that it has copied in this turn
     const struct push_ops *ops; // the link's
-    bool is_pushing;            // a Write has begun; else Reads
+    bool (*put)(const struct push_aimed *push);
+    bool is_pushing; // a Write has begun; else Reads
     struct pull_run run;
     struct push_aimed push;
 };
@@ -52,7 +53,7 @@ static inline bool puller_is_free(const struct puller *puller)
 // Without the lock: those that have begun. So many from the first on are whole.
 static inline unsigned puller_copy(const struct puller *puller)
 {
-    return puller->is_pushing ? puller->ops->put(&puller->push) : puller->ops->copy(&puller->run);
+    return puller->is_pushing ? puller->put(&puller->push) : puller->ops->copy(&puller->run);
 }
 
 // Also by who could not have the lock: a program's thread is there, as a puller or not (NULL).

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #include "base/deadlines.h"
+#include "base/gate_mirror.h"
 #include "base/list.h"
 #include "base/port_push.h"
 #include "base/qp_state.h"
@@ -199,12 +200,20 @@ struct rnic_srq {
     atomic_bool wants_receive; // a message waits for a receive: posting one needs a doorbell
 };
 
+// By which the peer of a queue pair on packets writes past them (base/port_packet_push.h).
+struct rnic_gate {
+    struct gate_entry *entry; // NULL: it is closed
+    uint64_t opening;
+    struct gate shown;
+};
+
 // Of a queue pair that packets carry: what it has still to do (rnic/packet/packet.h).
 struct rnic_qp_on_packets {
     struct list_link due_link, run_link;
     struct deadline deadline;
     struct rnic_conn *conn; // by the connection manager; NULL: none
-    atomic_uint gathered;   // posts since they were last looked at
+    struct rnic_gate gate;
+    atomic_uint gathered; // posts since they were last looked at
 };
 
 // Octets of Reads that are copied out of the peer's memory, or of a Write into it (rnic/pull.h):

@@ -50,6 +50,7 @@
     X(marked_in, "packets that met congestion on their way")                            \
     X(cnps_out, "congestion notifications put")                                         \
     X(cnps_in, "congestion notifications that came")                                    \
+    X(pushed_writes, "Writes that were put into the peer's memory past packets")        \
     X(invalidations, "keys taken back by the peer")                                     \
     X(oneshot_answered, "Sends that close an STag of the peer's")
 

@@ -24,7 +24,9 @@ void rc_raise(struct rc *rc, enum qp_event event)
 static void flush(struct rc *rc)
 {
     wq_requests_forget(&rc->wq);
-    wq_flush_sends(&rc->wq);
+    if (!rc->push.is_out) { // else when it is over
+        wq_flush_sends(&rc->wq);
+    }
     inbound_flush(&rc->resp.in, &rc->wq);
     wq_flush_receives(&rc->wq);
     if (rc->config.wq.srq != NULL) {

@@ -11,6 +11,7 @@
 //     rc_requester.c  what is out: order of PSNs, window, sending again
 //     rc_repeat.c     what has arrived beyond a hole, and what therefore leaves again alone
 //     rc_request.c    the packet that a mark stands for
+//     rc_push.c       Writes past packets
 //     rc_tail.c       when to ask again, since the last packets of a flight may be lost
 //     rc_responder.c  what the peer asks for: the checks, in their order, and what is done
 //     rc_answer.c     Reads and atomics that are remembered, and what leaves for them
@@ -38,6 +39,7 @@
 
 #include "base/check.h"
 #include "base/port_datagram.h"
+#include "base/port_transport.h"
 #include "base/qp_state.h"
 #include "base/sge.h"
 #include "base/span.h"
@@ -67,6 +69,7 @@ enum {
     RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,
     RC_PMTU_MAX = 4096,
+    RC_PUSH_LEN_MAX = 4096,
 };
 
 /* ---- payload --------------------------------------------------------------------------------- */
@@ -260,6 +263,14 @@ struct rc_greeting {
     uint64_t newest[2]; // marks of the last that were heard: of requests, of answers
 };
 
+/* ---- past packets ---------------------------------------------------------------------------- */
+
+struct rc_push {
+    bool is_out;     // the next in the send queue is being put into the peer's memory
+    bool is_refused; // ... could not be: it goes by packets
+    bool is_writer;  // what began last was a Write, and alone
+};
+
 /* ---- the queue pair -------------------------------------------------------------------------- */
 
 struct rc {
@@ -272,6 +283,7 @@ struct rc {
     struct rc_requester req;
     struct rc_responder resp;
     struct rc_greeting greeting;
+    struct rc_push push;
     struct congestion_member member;
     bool is_established_told, is_drained_told, is_overrun_told;
     atomic_bool has_peer; // from RTR until it is reset; posters ask
@@ -404,6 +416,14 @@ bool rc_run_begin(struct rc *rc, const struct rc_out *o, uint64_t mark, uint64_t
 // Puts the next of them. False: no room.
 bool rc_run_put(struct rc *rc, const struct datagram_sink *sink, struct rc_run *run,
                 bool is_asking);
+
+/* ---- push.c ---------------------------------------------------------------------------------- */
+
+// The message that is about to begin goes past packets: it does not begin.
+bool rc_push_start(struct rc *rc, const struct datagram_sink *sink,
+                   const struct transport_work *work);
+bool rc_gate(const struct transport *t, struct gate *ret); // as in struct transport_ops
+void rc_on_pushed(struct transport *t, bool is_done, instant_ns now);
 
 /* ---- tail.c ---------------------------------------------------------------------------------- */
 

@@ -117,6 +117,7 @@ static void reset(struct rc *rc)
     rc->denied = RIGHTS;
     rc->is_established_told = rc->is_drained_told = rc->is_overrun_told = false;
     atomic_store_explicit(&rc->has_peer, false, memory_order_relaxed);
+    rc->push = (struct rc_push){.is_out = false};
     rc_responder_begin(rc, 0);
     rc_requester_begin(rc, 0);
     wq_set_ord(&rc->wq, 0);

@@ -330,7 +330,7 @@ void rc_requester_follow_read_len(struct rc *rc)
     rc->wq.reads.keeps_contexts = rc->req.allotment_len == 0;
 }
 
-static bool begin_next(struct rc *rc)
+static bool begin_next(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
     struct transport_work work;
@@ -340,12 +340,16 @@ static bool begin_next(struct rc *rc)
     rc_requester_follow_read_len(rc);
     switch (wq_next(&rc->wq, &work)) {
     case TRANSPORT_MESSAGE:
+        if (rc_push_start(rc, sink, &work)) {
+            return false;
+        }
         rc_oneshot_begin(rc, work.wqe);
         q->credits.begun_count = rc_credits_claim(&q->credits, work.wqe);
         push(q, (struct rc_out){.handle = work.handle}, rc_packet_count(rc, work.wqe->length));
         wq_message_put(&rc->wq, q->next_mark);
         return true;
     case TRANSPORT_REQUEST: {
+        rc->push.is_writer = false;
         bool is_atomic = work.context->task->kind == READ_KIND_ATOMIC;
         wq_request_put(&rc->wq, work.context, q->next_mark);
         push(q, (struct rc_out){.context = work.context},
@@ -405,7 +409,7 @@ static bool has_credit(const struct rc_requester *q)
 static bool wants_to_send(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
-    return has_more(rc) && is_permitted(rc) && has_credit(q) && has_window(q) &&
+    return !rc->push.is_out && has_more(rc) && is_permitted(rc) && has_credit(q) && has_window(q) &&
            rc->wq.now >= congestion_not_before(&q->congestion);
 }
 
@@ -448,8 +452,8 @@ instant_ns rc_requester_paced_until(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
     instant_ns until = congestion_not_before(&q->congestion);
-    bool waits =
-        rc->wq.now < until && is_permitted(rc) && has_credit(q) && has_window(q) && has_more(rc);
+    bool waits = rc->wq.now < until && !rc->push.is_out && is_permitted(rc) && has_credit(q) &&
+                 has_window(q) && has_more(rc);
     return waits ? until : INSTANT_NEVER;
 }
 
@@ -466,7 +470,7 @@ static void follow_held_back(struct rc *rc)
     } else {
         rc_share_leave(rc);
     }
-    q->is_held_back = !may && has_more(rc) && is_permitted(rc) && has_credit(q);
+    q->is_held_back = !may && !rc->push.is_out && has_more(rc) && is_permitted(rc) && has_credit(q);
 }
 
 // False: nothing more.
@@ -477,7 +481,7 @@ static bool send_one(struct rc *rc, const struct datagram_sink *sink)
     if (lost != NULL) {
         return put_lost(rc, sink, *lost) == RC_PUT_DONE;
     }
-    return q->send_mark == q->next_mark ? begin_next(rc) : put_next(rc, sink) == RC_PUT_DONE;
+    return q->send_mark == q->next_mark ? begin_next(rc, sink) : put_next(rc, sink) == RC_PUT_DONE;
 }
 
 /* ---- company --------------------------------------------------------------------------------- */

@@ -132,7 +132,7 @@ static void on_send_posted(struct transport *t, instant_ns now)
 {
     struct rc *rc = rc_of(t);
     rc_at(rc, now);
-    if (roce_state_facts(rc->state)->flushes_sends) {
+    if (roce_state_facts(rc->state)->flushes_sends && !rc->push.is_out) {
         wq_flush_sends(&rc->wq);
         rc_settle(rc);
     }
@@ -309,6 +309,8 @@ const struct transport_ops rc_ops = {
     .next_deadline = rc_next_deadline,
     .on_deadline = rc_on_deadline,
     .wish_allotment = wish_allotment,
+    .gate = rc_gate,
+    .on_pushed = rc_on_pushed,
     .counters_len = sizeof(struct rc_counters),
     .counters = counters,
     .counters_add = counters_add,

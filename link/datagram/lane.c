@@ -8,6 +8,10 @@
 #include "wire/bth.h"
 
 STATIC_CHECK(LANE_RECORD_HEADER_LEN + BTH_LEN == LANE_LINE);
+STATIC_CHECK(LANE_MEMORY_RING + OCTET_RING_CONTROL_LEN <= LANE_MEMORY_GATE);
+STATIC_CHECK(sizeof(struct local_gate) <= LANE_MEMORY_SLOTS - LANE_MEMORY_GATE);
+STATIC_CHECK(sizeof(struct local_slot) <= LANE_SLOT_LEN);
+STATIC_CHECK(LANE_MEMORY_SLOTS + LANE_SLOTS * LANE_SLOT_LEN <= LANE_MEMORY_OCTETS);
 
 static _Atomic uint64_t *is_read_at(uint8_t *memory)
 {
@@ -94,6 +98,11 @@ bool lane_publish(struct lane_writer *w)
 {
     w->unshown_len = 0;
     return octet_ring_publish(&w->ring);
+}
+
+bool lane_reader_sleeps(const struct lane_writer *w)
+{
+    return octet_ring_reader_sleeps(&w->ring);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

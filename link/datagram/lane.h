@@ -21,16 +21,24 @@
 #include "base/port_datagram.h"
 #include "base/span.h"
 #include "link/local/octet_ring.h"
+#include "link/local/slot.h"
 
 // The memory, zeroed at first.
 enum lane_memory_offset {
-    LANE_MEMORY_IS_READ = 0, // 64 bits, the reader's: not 0: it takes what comes
-    LANE_MEMORY_RING = 128,  // control of the ring
+    LANE_MEMORY_IS_READ = 0,  // 64 bits, the reader's: not 0: it takes what comes
+    LANE_MEMORY_RING = 128,   // control of the ring
+    LANE_MEMORY_GATE = 1024,  // the reader's: the writer may write past it (link/local/slot.h)
+    LANE_MEMORY_SLOTS = 1152, // in which the writer says that he does
     LANE_MEMORY_OCTETS = 4096,
     LANE_MEMORY_LEN = LANE_MEMORY_OCTETS + (1 << 20),
 };
 
-enum { LANE_LAYOUT = 1 }; // of memory and records: both ends have the same
+enum {
+    LANE_SLOTS = 4, // threads that write past a lane at a time
+    LANE_SLOT_LEN = 128,
+};
+
+enum { LANE_LAYOUT = 2 }; // of memory and records: both ends have the same
 
 // The header of a record; numbers are big-endian.
 enum lane_record_offset {
@@ -52,6 +60,16 @@ enum {
     LANE_COPIES_LEN = LANE_BATCH_MAX * LANE_COPIED_LEN_MAX + DATAGRAM_LEN_MAX,
 };
 
+static inline struct local_gate *lane_gate(uint8_t *memory)
+{
+    return (struct local_gate *)(void *)(memory + LANE_MEMORY_GATE);
+}
+
+static inline struct local_slot *lane_slot(uint8_t *memory, unsigned i)
+{
+    return (struct local_slot *)(void *)(memory + LANE_MEMORY_SLOTS + (size_t)LANE_SLOT_LEN * i);
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 struct lane_writer {
@@ -71,6 +89,8 @@ bool lane_put(struct lane_writer *w, const struct datagram_tx *tx,
               const struct datagram_path *path);
 // Shows the reader what was put. True: it sleeps and must be woken; said once per sleep.
 bool lane_publish(struct lane_writer *w);
+// The reader sleeps, as far as is known.
+bool lane_reader_sleeps(const struct lane_writer *w);
 // The reader wrote nonsense: nothing has room any more.
 static inline bool lane_writer_is_broken(const struct lane_writer *w)
 {

@@ -35,7 +35,13 @@
     X(local_packets_in, "packets taken out of it")                                           \
     X(local_full, "packets lost because the other process takes nothing")                    \
     X(local_strays, "packets that came so to an address or a number of nobody here")         \
-    X(local_bells, "times that a sleeping process was woken so")
+    X(local_bells, "times that a sleeping process was woken so")                             \
+    X(local_pushes, "Writes put into the memory of another process, past them")              \
+    X(local_pushed_octets, "... octets of them")                                             \
+    X(local_pushes_streamed, "Writes behind others, left to packets")                        \
+    X(local_pushes_failed, "Writes that could have been, and went by packets")               \
+    X(local_pushes_forbidden, "processes whose memory the kernel lets nobody reach")         \
+    X(local_revocations_long, "keys or rights taken back that another process held for long")
 
 struct datagram_lane_counters {
 #define X(name, text) uint64_t name;

@@ -13,6 +13,7 @@
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
+#include "link/datagram/way.h"
 #include "link/local/sealed.h"
 #include "link/sys.h"
 #include "wire/bth.h"
@@ -49,11 +50,19 @@ static bool has_ended(struct datagram_lane_in *lane)
     return lane->reader.is_broken || (lane->is_over && !lane_has_news(&lane->reader));
 }
 
+// Who has hung up is out of our memory too (way.h). Of one that is broken we hang up; and as long
+// as somebody is in by it, it stays until the other process does.
 static void end_if_over(struct datagram_udp *d, struct datagram_lane_in *lane)
 {
-    if (d->lanes.lent != lane && has_ended(lane)) {
-        d->lanes.counters.local_lanes_broken += lane->reader.is_broken;
+    if (d->lanes.lent == lane || !has_ended(lane)) {
+        return;
+    }
+    d->lanes.counters.local_lanes_broken += lane->reader.is_broken && !lane->is_shut;
+    if (lane->is_over || datagram_lane_shut(lane)) {
         lane_end(d, lane);
+    } else if (!lane->is_shut) {
+        lane->is_shut = true;
+        sys_shutdown(lane->inlet.fd, SHUT_WR);
     }
 }
 
@@ -91,7 +100,7 @@ static int lane_begin(struct datagram_udp *d, struct datagram_lane_in *lane,
     }
     lane->inlet.fd = m->fds[1];
     lane->fresh_until_ns = INSTANT_NEVER;
-    lane->is_over = false;
+    lane->is_over = lane->is_shut = false;
     d->lanes.fresh_count++;
     lane_reader_init(&lane->reader, lane->memory, d->lanes.copies);
     list_push_tail(&d->lanes.turns, &lane->turn);
@@ -113,6 +122,7 @@ void datagram_lane_take_over(struct datagram_udp *d, const struct datagram_share
     }
     sys_close(m->fds[0]);
     d->lanes.counters.local_lanes_taken++;
+    datagram_lane_let_in(d, lane, m);
     lane_take_up(&lane->reader);
     if (datagram_is_waited_for(d)) { // and would not be woken by what comes by it
         datagram_inlet_wake(d);

@@ -11,6 +11,7 @@
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
+#include "link/datagram/way.h"
 #include "link/local/sealed.h"
 #include "link/sys.h"
 #include "wire/bth.h"
@@ -30,8 +31,11 @@ void datagram_lane_leave(struct datagram_udp *d, struct datagram_lane_out *lane)
     if (lane->inlet.fd >= 0) {
         datagram_inlet_forget(d, &lane->inlet);
     }
-    sys_close_fd(&lane->inlet.fd);
-    local_sealed_release(lane->memory, LANE_MEMORY_LEN);
+    if (!datagram_way_keep(d, lane)) {
+        sys_close_fd(&lane->inlet.fd);
+        local_sealed_release(lane->memory, LANE_MEMORY_LEN);
+    }
+    lane->inlet.fd = -1;
     lane->memory = NULL;
     lane->is_open = false;
     lane->put_count = 0;

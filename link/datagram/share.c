@@ -279,6 +279,7 @@ struct share_control {
     int fds[DATAGRAM_SHARE_FDS];
     unsigned fd_count;
     uid_t uid;
+    pid_t process;
 };
 
 // The kernel gives as many descriptors as there is room for, what aligns the room included.
@@ -296,6 +297,7 @@ static void control_read(struct msghdr *msg, struct share_control *ret)
             struct ucred from;
             memcpy(&from, CMSG_DATA(at), sizeof from);
             ret->uid = from.uid;
+            ret->process = from.pid;
         } else if (at->cmsg_type == SCM_RIGHTS) {
             ret->fd_count = (unsigned)((at->cmsg_len - CMSG_LEN(0)) / sizeof(int));
             memcpy(ret->fds, CMSG_DATA(at), ret->fd_count * sizeof(int));
@@ -357,6 +359,7 @@ static void message_take(struct datagram_share *s, struct datagram_share_message
     }
     control_read(&msg, &control);
     ret->from = slot_of_name(s, &name, msg.msg_namelen);
+    ret->process = control.process;
     if (control.uid != s->uid || ret->from == DATAGRAM_SHARE_SLOTS || (size_t)len < sizeof header ||
         (msg.msg_flags & MSG_TRUNC) != 0 ||
         !message_read(&header, (size_t)len - sizeof header, ret)) {

@@ -55,6 +55,7 @@ enum { DATAGRAM_SHARE_WILL_FDS = 2, DATAGRAM_SHARE_LANE_FDS = 2 };
 struct datagram_share_message {
     enum datagram_share_kind kind;
     unsigned from;         // slot
+    pid_t process;         // who has sent it, as the kernel says
     struct in6_addr addr;  // ASK, GIVE, NONE
     uint32_t scope_id;     // likewise
     unsigned first;        // ASK: how many it has; GIVE: the place of the first descriptor

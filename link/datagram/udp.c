@@ -14,6 +14,7 @@
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
+#include "link/datagram/way.h"
 #include "link/fault_model.h"
 #include "link/sys.h"
 #include "wire/icrc.h"
@@ -397,6 +398,7 @@ int datagram_udp_create(const struct datagram_udp_config *config, struct datagra
         .ipv6 = system_hops(AF_INET6, IPPROTO_IPV6, IPV6_UNICAST_HOPS),
         .group = HOPS_TO_GROUP,
     };
+    d->base.pushes = config->rights != 0 && config->is_local ? &datagram_push_ops : NULL;
     d->config = *config;
     d->config.port = config->port != 0 ? config->port : DATAGRAM_UDP_PORT;
     d->has_gso = !config->is_single;

@@ -4,7 +4,7 @@
 //   udp_tx.c    staging, and out: bursts of equal packets in one system call
 //   udp_rx.c    in: what came together is parted, checked, and handed on
 //   lanes.c     ... to other processes of this host by memory: lanes.h, lanes_out.c, lanes_in.c,
-//               lane.h
+//               lane.h; Writes past them: way.h, lane_gate.c, lane_push.c
 //   room.c      whether a receiver on this host has room
 //   place.c     local addresses, and who else has them open
 //   group.c     multicast groups
@@ -22,6 +22,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/port_datagram.h"
 #include "base/time.h"
@@ -37,10 +38,13 @@ struct datagram_udp_config {
     uint32_t sndbuf_len, rcvbuf_len; // octets; 0: 4 MiB, as far as the system lets us
     bool is_unchecked;               // no ICRC is looked at
     bool is_local;                   // to other processes of this host by memory (lanes.h)
-    struct fault_config corrupt;     // changes what arrives, before its ICRC is looked at
-    bool is_single;                  // each packet in a system call's message of its own
-    duration_ns linger_ns;           // who waits looks on for so long, if that pays; 0: never
-    instant_ns (*clock)(void *ctx);  // ... by this clock, on any thread
+    unsigned rights;                 // enum key_right: ... past them
+    // As of struct link_local_config.
+    void (*on_long_revocation)(pid_t process, pid_t thread);
+    struct fault_config corrupt;    // changes what arrives, before its ICRC is looked at
+    bool is_single;                 // each packet in a system call's message of its own
+    duration_ns linger_ns;          // who waits looks on for so long, if that pays; 0: never
+    instant_ns (*clock)(void *ctx); // ... by this clock, on any thread
     void *clock_ctx;
     struct trace *trace; // may be NULL
 };

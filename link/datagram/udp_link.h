@@ -16,7 +16,10 @@
 #include "link/datagram/onward.h"
 #include "link/datagram/share.h"
 #include "link/datagram/udp.h"
+#include "link/datagram/way.h"
 #include "link/fault_model.h"
+#include "link/local/inside.h"
+#include "link/local/keys.h"
 #include "wire/icrc.h"
 #include "wire/icrc_id.h"
 #include "wire/icrc_known.h"
@@ -197,6 +200,7 @@ struct datagram_lane_out {
     struct datagram_inlet inlet; // our end of its socket; -1: there is none
     uint8_t *memory;             // NULL: there is none
     struct lane_writer writer;
+    struct datagram_way *way; // past it; NULL: nothing was written so
     bool is_open;
     unsigned put_count;        // packets that went by UDP meanwhile
     instant_ns retry_ns;       // before that none is offered
@@ -211,12 +215,18 @@ struct datagram_lane_in {
     struct lane_reader reader;
     instant_ns fresh_until_ns; // 0: it is not fresh; INSTANT_NEVER: nothing has come
     bool is_over;              // nobody writes any more
+    bool is_shut;              // ... nor is to, since it is broken
+    pid_t process;             // who does
+    struct local_inside inside[LANE_SLOTS];
 };
 
 struct datagram_lanes {
     struct datagram_lane_out out[DATAGRAM_SHARE_SLOTS];
     struct datagram_lane_in in[DATAGRAM_SHARE_SLOTS];
-    struct list_link turns;        // those in, who was not taken from longest first
+    struct list_link turns; // those in, who was not taken from longest first
+    struct list_link ways;  // of lanes that have ended: somebody writes past them
+    struct local_own_keys own_keys;
+    uint64_t openings;             // of gates, of all times
     unsigned fresh_count;          // of them
     uint64_t unpublished;          // a bit for each slot whose lane out has something unshown
     uint8_t *copies;               // LANE_COPIES_LEN; made with the first lane in

@@ -71,6 +71,7 @@ static void begin_run(struct rnic_ep *ep, struct puller *puller, bool is_pushing
     shard_take_left(shard, ep);
     puller->qp = ep->qp;
     puller->ops = pushes_of(ep);
+    puller->put = puller->ops->put;
     puller->is_pushing = is_pushing;
     ep->qp->pull.is_pushing = is_pushing;
     list_push_tail(&shard->pulls, &ep->qp->pull.link);

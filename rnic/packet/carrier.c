@@ -104,6 +104,11 @@ static bool end(struct shard *shard)
     return ibcm_is_disconnecting(cm->ibcm);
 }
 
+static void on_changed(struct rnic_qp *qp)
+{
+    packet_due(qp);
+}
+
 // Who uses the queue pair again is not to find what became of it before.
 static void on_moved(struct rnic_qp *qp, enum qp_state to, instant_ns now)
 {
@@ -118,6 +123,7 @@ static void forget(struct rnic_qp *qp, instant_ns now)
 {
     packet_conn_forget(qp);
     packet_group_forget(qp);
+    packet_gate_close(qp);
     packet_unlist(qp);
 }
 
@@ -135,6 +141,8 @@ const struct carrier_ops packet_carrier = {
     .end = end,
     .may_gather = packet_may_gather,
     .serve_doorbell = packet_posted,
+    .on_pulled = packet_on_pushed,
+    .on_changed = on_changed,
     .on_moved = on_moved,
     .forget = forget,
 };

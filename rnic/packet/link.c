@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/port_datagram.h"
+#include "base/port_packet_push.h"
 #include "base/sockaddr.h"
 #include "base/time.h"
 #include "congestion/share.h"
@@ -89,6 +90,22 @@ static int descriptor(const struct shard *shard)
     return -EOPNOTSUPP;
 }
 
+static struct key_mirror *packet_mirror(struct shard *shard)
+{
+    struct datagram_link *link = shard->packets.link;
+    return link->pushes != NULL ? link->pushes->mirror(link) : NULL;
+}
+
+static bool has_packet_revoked(struct shard *shard, uint64_t generation)
+{
+    return shard->packets.link->pushes->revoke(shard->packets.link, generation);
+}
+
+static bool has_packet_left(struct shard *shard, uint64_t leaver)
+{
+    return shard->packets.link->pushes->has_left(shard->packets.link, leaver);
+}
+
 const struct carrier_link_ops packet_carrier_link = {
     .close = close_link,
     .leave = leave_to_parent,
@@ -100,4 +117,7 @@ const struct carrier_link_ops packet_carrier_link = {
     .descriptor = descriptor,
     .is_ending = is_ending,
     .tell_counters = tell_counters,
+    .keys_shown = packet_mirror,
+    .is_key_free = has_packet_revoked,
+    .is_leaver_out = has_packet_left,
 };

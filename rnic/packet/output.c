@@ -27,8 +27,9 @@ static void flush(struct packet_side *p)
 // Until it has no more, has had its turn, or the link has no room even after a flush.
 static void put_all(struct packet_side *p, struct rnic_qp *qp, instant_ns now)
 {
-    const struct datagram_sink sink = {.put = packet_put, .ctx = p};
+    const struct datagram_sink sink = {.put = packet_put, .push = packet_push, .ctx = p};
     const struct transport_ops *ops = qp->transport->ops;
+    p->turn = qp;
     for (unsigned i = 0; i < PACKET_FLUSHES_PER_TURN && !p->is_full; i++) {
         ops->output(qp->transport, &sink, now);
         if (!p->is_full) {
@@ -54,17 +55,20 @@ static instant_ns wait_for_more(struct packet_side *p, struct rnic_qp *qp, bool 
     return INSTANT_NEVER;
 }
 
+// Whoever sees an acknowledgement that leaves here finds the gate as it says.
 static void settle_one(struct packet_side *p, struct rnic_qp *qp, instant_ns now)
 {
     const struct transport_ops *ops = qp->transport->ops;
     const uint64_t put_before = p->put_count;
     instant_ns again_ns = INSTANT_NEVER;
     p->is_receiver_full = false;
+    packet_gate_follow(qp);
     if (ops->has_output(qp->transport)) {
         put_all(p, qp, now);
         if (ops->has_output(qp->transport)) {
             again_ns = wait_for_more(p, qp, p->put_count > put_before, now);
         }
+        packet_gate_follow(qp);
     }
     rnic_qp_note_state(qp, now);
     packet_arm(qp, again_ns);

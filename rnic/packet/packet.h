@@ -15,6 +15,7 @@
 
 #include "base/list.h"
 #include "base/port_datagram.h"
+#include "base/port_packet_push.h"
 #include "base/time.h"
 #include "congestion/share.h"
 #include "rnic/carrier.h"
@@ -22,6 +23,7 @@
 #include "rnic/rnic.h"
 #include "wire/roce.h"
 
+struct puller;
 struct rc_store;
 struct shard;
 
@@ -52,6 +54,7 @@ struct packet_side {
     struct datagram_link *link;
     struct list_link stopped; // queue pairs that wait for room
     struct list_link members; // of multicast groups: struct packet_membership
+    struct rnic_qp *turn;     // whose output is asked for
     bool is_full;             // the link took no more; until it has room
     bool is_receiver_full;    // of the queue pair whose turn it is; others go on
     bool has_unsent;          // something was put since the last flush, or is left of it
@@ -118,6 +121,18 @@ void packet_settle(struct shard *shard, instant_ns now);
 void packet_hold(struct shard *shard, unsigned input_count);
 // The link has room again.
 void packet_on_room(struct shard *shard);
+
+// ---- push.c
+
+// What the queue pair lets its peer do past packets is as it says now.
+void packet_gate_follow(struct rnic_qp *qp);
+// It goes. Its peer is out, or a leaver (qp->pull.leaver). Harmless when nothing is open.
+void packet_gate_close(struct rnic_qp *qp);
+// As datagram_sink has it, for who has his turn.
+enum past_answer packet_push(void *ctx, const struct packet_push *push);
+// As carrier_ops has `on_pulled`.
+void packet_on_pushed(struct rnic_qp *qp, const struct puller *puller, unsigned count,
+                      instant_ns now);
 
 // ---- agenda.c
 

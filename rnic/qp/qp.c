@@ -194,10 +194,8 @@ int rnic_qp_change(struct rnic_qp *qp, const struct qp_change *change)
     rnic_enter(rnic);
     instant_ns now = rnic_now(rnic);
     int error = rnic_is_alive(rnic) ? qp->transport->ops->modify(qp->transport, change, now) : -EIO;
-    if (error == 0 && qp->ep != NULL) {
-        ep_note_admission(qp->ep);
-    }
     if (error == 0) {
+        rnic->shard.carrier->on_changed(qp);
         journal_packets(qp, change);
     }
     if (error == 0 && is_move) {

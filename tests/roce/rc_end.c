@@ -182,7 +182,7 @@ static bool put(void *ctx, const struct datagram_tx *tx)
 
 void rc_end_output(struct rc_end *e)
 {
-    struct datagram_sink sink = {put, e};
+    struct datagram_sink sink = {.put = put, .ctx = e, .push = e->push};
     e->t->ops->output(e->t, &sink, e->now);
     assert_true(e->t->ops->check(e->t));
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "base/port_push.h"
 #include "base/transport.h"
 #include "cq/cq.h"
 #include "mem/table.h"
@@ -67,6 +68,7 @@ struct rc_end {
     bool has_no_memory; // of regions on demand
     bool is_weft_peer;  // what it takes is greeted
     struct in6_addr remote;
+    enum past_answer (*push)(void *ctx, const struct packet_push *push); // NULL: none goes so
 };
 
 extern const struct in6_addr rc_end_local, rc_end_remote;

@@ -1,0 +1,154 @@
+// Who may write past a lane into this process's memory, and whether he is out (way.h). As in struct
+// packet_push_ops.
+
+#include <unistd.h>
+
+#include "base/errno_name.h"
+#include "base/gate_mirror.h"
+#include "base/key_mirror.h"
+#include "base/list.h"
+#include "base/port_packet_push.h"
+#include "base/time.h"
+#include "base/trace.h"
+#include "link/datagram/lane.h"
+#include "link/datagram/lanes.h"
+#include "link/datagram/share.h"
+#include "link/datagram/udp_link.h"
+#include "link/datagram/way.h"
+#include "link/local/inside.h"
+#include "link/local/keys.h"
+#include "link/local/slot.h"
+#include "link/local/thread.h"
+#include "link/sys.h"
+
+// Between two looks whether he is out (link/local/gate.c).
+static const duration_ns nap_ns = 20 * NS_PER_US;
+
+static struct datagram_lane_in *at_turn(struct list_link *l)
+{
+    return LIST_ENTRY(l, struct datagram_lane_in, turn);
+}
+
+static struct key_mirror *mirror(struct datagram_link *link)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    if (!d->config.is_local || (d->config.rights & KEY_MAY_WRITE) == 0) {
+        return NULL;
+    }
+    if (d->lanes.own_keys.mirror == NULL) {
+        const int error = local_own_keys_create(&d->lanes.own_keys);
+        if (error != 0) {
+            TRACE(d->config.trace, TRACE_LINK, "no keys are shown: %s", errno_name(-error));
+        }
+    }
+    return d->lanes.own_keys.mirror;
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+// Who cannot be looked at could not be waited for, and so does not write.
+void datagram_lane_let_in(struct datagram_udp *d, struct datagram_lane_in *lane,
+                          const struct datagram_share_message *m)
+{
+    const struct local_own_keys *own = &d->lanes.own_keys;
+    struct local_gate *gate = lane_gate(lane->memory);
+    lane->process = m->process;
+    if (own->mirror == NULL || !local_threads_are_visible(m->process)) {
+        return;
+    }
+    atomic_store(&gate->mirror_fd, (uint64_t)own->fd);
+    atomic_store(&gate->sill, (uint64_t)(uintptr_t)own->sill);
+    atomic_store(&gate->nonce, own->nonce);
+    atomic_store(&gate->process, (uint64_t)getpid());
+    atomic_store(&gate->opening, 1);
+}
+
+bool datagram_lane_shut(struct datagram_lane_in *lane)
+{
+    bool is_out = true;
+    atomic_store(&lane_gate(lane->memory)->opening, 0);
+    for (unsigned i = 0; i < LANE_SLOTS; i++) {
+        is_out &= local_slot_revoke(lane_slot(lane->memory, i), LOCAL_SLOT_ANY, lane->process);
+    }
+    return is_out;
+}
+
+/* ---- who is in ------------------------------------------------------------------------------- */
+
+static void note_inside(struct datagram_udp *d, struct datagram_lane_in *lane, unsigned i)
+{
+    struct local_slot *slot = lane_slot(lane->memory, i);
+    if (local_inside_note(&lane->inside[i], slot, d->config.clock(d->config.clock_ctx))) {
+        d->lanes.counters.local_revocations_long++;
+        if (d->config.on_long_revocation != NULL) {
+            d->config.on_long_revocation(lane->process, (pid_t)atomic_load(&slot->thread));
+        }
+    }
+}
+
+// Nobody is in, by this key or this opening.
+static bool are_out(struct datagram_udp *d, bool (*is_out)(struct local_slot *, uint64_t, pid_t),
+                    uint64_t what)
+{
+    bool all = true;
+    for (struct list_link *l = d->lanes.turns.next; l != &d->lanes.turns; l = l->next) {
+        struct datagram_lane_in *lane = at_turn(l);
+        for (unsigned i = 0; i < LANE_SLOTS; i++) {
+            if (!is_out(lane_slot(lane->memory, i), what, lane->process)) {
+                note_inside(d, lane, i);
+                all = false;
+            }
+        }
+    }
+    return all;
+}
+
+static bool revoke_key(struct datagram_link *link, uint64_t generation)
+{
+    return are_out(datagram_udp_of(link), local_slot_revoke, generation);
+}
+
+/* ---- queue pairs ----------------------------------------------------------------------------- */
+
+static struct gate_entry *open_gate(struct datagram_link *link, const struct gate *gate,
+                                    uint64_t *ret)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    if (d->lanes.own_keys.gates == NULL) {
+        return NULL;
+    }
+    *ret = ++d->lanes.openings;
+    return gate_mirror_open(d->lanes.own_keys.gates, gate, *ret);
+}
+
+static bool has_left(struct datagram_link *link, uint64_t opening)
+{
+    return are_out(datagram_udp_of(link), local_slot_expel, opening);
+}
+
+// A copy takes microseconds, and its thread may have lost its processor; but who is in for long
+// waits for a page, or lies, and holds up nobody but who wants him out.
+static bool close_gate(struct datagram_link *link, struct gate_entry *entry, uint64_t opening)
+{
+    struct datagram_udp *d = datagram_udp_of(link);
+    const instant_ns begun_ns = d->config.clock(d->config.clock_ctx);
+    gate_mirror_close(entry);
+    while (!has_left(link, opening)) {
+        if (d->config.clock(d->config.clock_ctx) >= instant_after(begun_ns, LOCAL_REVOKE_LONG_NS)) {
+            return false;
+        }
+        sys_nap(nap_ns);
+    }
+    return true;
+}
+
+const struct packet_push_ops datagram_push_ops = {
+    .mirror = mirror,
+    .revoke = revoke_key,
+    .open = open_gate,
+    .close = close_gate,
+    .has_left = has_left,
+    .aim = datagram_push_aim,
+    .put = datagram_push_put,
+    .conclude = datagram_push_conclude,
+};
