@@ -89,7 +89,7 @@ static uint32_t window_key(const struct ibv_mw *mw, uint32_t wanted)
 int front_bind_fill(struct send_wqe *wqe, const struct ibv_mw *mw, uint32_t rkey,
                     const struct ibv_mw_bind_info *info, enum ibv_mw_type type)
 {
-    if (mw->type != type || (info->mr == NULL && info->length != 0)) {
+    if (mw == NULL || mw->type != type || (info->mr == NULL && info->length != 0)) {
         return EINVAL;
     }
     if (info->mr != NULL && !front_pd_is_same(info->mr->pd, mw->pd)) {

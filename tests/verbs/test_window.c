@@ -163,6 +163,20 @@ static void refused_request_leaves_the_key_told(void **state)
     assert_int_equal(ibv_dealloc_mw(mw), 0);
 }
 
+// The memory of a request that is all zeros but for the operation, as of a queue pair of datagrams.
+static void request_without_a_window_is_refused(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mw *mw = window_of(&p->b);
+    struct ibv_send_wr wr = bind_of(&p->b, mw, 0x42), *bad;
+    wr.bind_mw.mw = NULL;
+    assert_int_equal(ibv_post_send(p->b.qp, &wr, &bad), EINVAL);
+    assert_ptr_equal(bad, &wr);
+    assert_int_equal(bind_to_key(&p->b, mw, 1), IBV_WC_SUCCESS); // the queue goes on
+    write_through(p, mw->rkey);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 static void window_of_type_1_moves_while_it_is_bound(void **state)
 {
     struct pair *p = *state;
@@ -202,6 +216,7 @@ int main(void)
         CASE(key_before_is_dead_once_another_is_bound),
         CASE(optional_access_is_no_reason_to_refuse),
         CASE(refused_request_leaves_the_key_told),
+        CASE(request_without_a_window_is_refused),
         CASE(window_of_type_1_moves_while_it_is_bound),
         CASE(refused_bind_of_type_1_leaves_the_key_told),
     };
