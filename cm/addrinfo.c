@@ -59,15 +59,6 @@ static int copy_addr(struct sockaddr **ret, socklen_t *ret_len, const struct soc
     return 0;
 }
 
-static int copy_name(char **ret, const char *name)
-{
-    if (name != NULL) {
-        *ret = strdup(name);
-        return *ret != NULL ? 0 : cm_fail(ENOMEM);
-    }
-    return 0;
-}
-
 // What libc found, as the passive side's source or the active side's destination.
 static int answer_fill(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints,
                        const struct addrinfo *ai)
@@ -83,13 +74,8 @@ static int answer_fill(struct rdma_addrinfo *res, const struct rdma_addrinfo *hi
     if (res->ai_port_space == 0) {
         res->ai_port_space = ai->ai_protocol == IPPROTO_UDP ? RDMA_PS_UDP : RDMA_PS_TCP;
     }
-    if ((res->ai_flags & RAI_PASSIVE) != 0) {
-        return copy_name(&res->ai_src_canonname, ai->ai_canonname) != 0
-                   ? -1
-                   : copy_addr(&res->ai_src_addr, &res->ai_src_len, ai->ai_addr, ai->ai_addrlen);
-    }
-    return copy_name(&res->ai_dst_canonname, ai->ai_canonname) != 0
-               ? -1
+    return (res->ai_flags & RAI_PASSIVE) != 0
+               ? copy_addr(&res->ai_src_addr, &res->ai_src_len, ai->ai_addr, ai->ai_addrlen)
                : copy_addr(&res->ai_dst_addr, &res->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
 }
 
