@@ -21,8 +21,10 @@ from .draw import draw, draw_file, every_of
 from .pool import Pool
 from .workshop import Broken
 
-# Of a program, by what it takes without a mutant: of the processors, and without doing anything.
-LIMIT_FACTOR, LEAST_CPU_S, LEAST_STILL_S = 8, 0.3, 2
+# Of a program, by what it takes without a mutant: of the processors, and without doing anything,
+# which is no more than was waited for it while the machine was not another's.
+CPU_FACTOR, LEAST_CPU_S = 8, 0.3
+STILL_FACTOR, LEAST_STILL_S = 3, 2
 UNMUTATED_S = 60
 SWIFT = ['-O0', '-g0']  # what is compiled once, for a program of milliseconds
 
@@ -130,8 +132,8 @@ class OneFile:
             program = of_order[order['command'][0]]
             program.seen = self.probes.seen(program.map)
             program.seconds = said['seconds']
-            program.limits = {'cpu_s': LEAST_CPU_S + LIMIT_FACTOR * said['cpu_s'],
-                              'still_s': LEAST_STILL_S + LIMIT_FACTOR * said['seconds']}
+            program.limits = {'cpu_s': LEAST_CPU_S + CPU_FACTOR * said['cpu_s'],
+                              'still_s': LEAST_STILL_S + STILL_FACTOR * said['waited_s']}
             found.append((program, said['how']))
         return found
 

@@ -23,7 +23,7 @@ class Worker:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def run(self, order):
-        """{how, seconds, cpu_s}"""
+        """{how, seconds, waited_s, cpu_s}"""
         print(json.dumps(order), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
 

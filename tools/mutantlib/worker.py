@@ -136,17 +136,19 @@ def children_s():
 
 
 def how_it_ends(order):
+    """How, and the time that was waited for it."""
     if os.getpid() == 1 and os.path.exists(OF_NAMESPACE):
         pathlib.Path(OF_NAMESPACE).write_text(order['environment']['MUTANT'])
     scratch = tempfile.mkdtemp(prefix='m-')
     os.chmod(scratch, 0o755)  # some tests go on as another user
     pid = begin(order, scratch)
-    status = Waiting(pid, order['still_s']).end()
+    waiting = Waiting(pid, order['still_s'])
+    status = waiting.end()
     end_all(pid)
     shutil.rmtree(scratch, ignore_errors=True)
     if status is None or status == -signal.SIGPROF:
-        return 'time'
-    return {0: 'passed', 77: 'skipped'}.get(status, 'failed')
+        return 'time', waiting.waited_s
+    return {0: 'passed', 77: 'skipped'}.get(status, 'failed'), waiting.waited_s
 
 
 def main():
@@ -154,8 +156,8 @@ def main():
     bounded()
     for line in sys.stdin:
         began, spent_s = time.monotonic(), children_s()
-        how = how_it_ends(json.loads(line))
-        print(json.dumps({'how': how, 'seconds': time.monotonic() - began,
+        how, waited_s = how_it_ends(json.loads(line))
+        print(json.dumps({'how': how, 'seconds': time.monotonic() - began, 'waited_s': waited_s,
                           'cpu_s': children_s() - spent_s}), flush=True)
 
 
