@@ -197,8 +197,8 @@ static void device_that_cuts_is_told_where_the_headers_end(void **state)
     send_octets(&flow, 2500, 1000, &count); // a question to the neighbour
     assert_int_equal(count, 0);
     assert_int_equal(give(&end[1], &sent[0]), NET_ARRIVAL_ROOM);
-    assert_int_equal(give(&end[0], &sent[1]), NET_ARRIVAL_ROOM); // its answer
-    assert_int_equal(send_octets(&flow, 2500, 1000, &count), NET_SENT);
+    assert_int_equal(give(&end[0], &sent[1]), NET_ARRIVAL_ROOM);        // its answer
+    assert_int_equal(send_octets(&flow, 1500, 1000, &count), NET_SENT); // a run of two
     assert_int_equal(send_octets(&flow, 900, 1000, &count), NET_SENT);
     for (unsigned i = 2; i < 4; i++) {
         assert_true(sent[i].as.is_ipv6);
@@ -488,6 +488,19 @@ static void segments_to_who_does_not_answer_are_dropped(void **state)
     assert_int_equal(end[0].counters.unreachable, 3);
 }
 
+static void segments_to_where_no_route_leads_are_dropped(void **state)
+{
+    (void)state;
+    const struct net_addr far = {{0x20, 1, 0xd, 0xb8, [15] = 1}};
+    struct net_flow flow = flow_between(v6(1), far);
+    unsigned count;
+    make(true, false);
+    assert_int_equal(send_octets(&flow, 30, 10, &count), NET_SENT_UNREACHABLE);
+    assert_int_equal(count, 3);
+    assert_int_equal(sent_count, 0); // nobody is asked
+    assert_int_equal(end[0].counters.unreachable, 3);
+}
+
 static void forwarded_neighbour_messages_are_refused(void **state)
 {
     (void)state;
@@ -719,6 +732,7 @@ int main(void)
         cmocka_unit_test(neighbour_is_found_by_solicitation),
         cmocka_unit_test(far_hosts_are_reached_by_asking_for_the_gateway),
         cmocka_unit_test(segments_to_who_does_not_answer_are_dropped),
+        cmocka_unit_test(segments_to_where_no_route_leads_are_dropped),
         cmocka_unit_test(forwarded_neighbour_messages_are_refused),
         cmocka_unit_test(question_for_somebody_else_is_not_answered),
         cmocka_unit_test(frames_to_other_stations_are_dropped),
