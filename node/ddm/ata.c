@@ -144,12 +144,21 @@ static int ata_probe(struct ddm *ddm, struct volume_profile *ret)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
+// Also where the registers are told although nothing has failed.
+static bool has_succeeded(const struct scsi_job *job)
+{
+    uint8_t told[ATA_ANSWER_LEN];
+    const uint8_t failed = ATA_STATUS_BUSY | ATA_STATUS_DEVICE_FAULT | ATA_STATUS_ERROR;
+    return job->error == 0 &&
+           (job->status == SCSI_GOOD || (ata_return_parse(job->sense, job->sense_len, told) &&
+                                         (told[ATA_ANSWER_STATUS] & failed) == 0));
+}
+
 static bool must_flush(const struct ata_work *work)
 {
     const struct ata_identity *identity = &work->ata->identity;
     return (work->command->flags & NODE_FUA) != 0 && !identity->has_fua &&
-           identity->has_write_cache && !work->is_flushing && work->job.error == 0 &&
-           work->job.status == SCSI_GOOD;
+           identity->has_write_cache && !work->is_flushing && has_succeeded(&work->job);
 }
 
 static void flush_begin(struct ata_work *work)

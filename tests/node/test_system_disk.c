@@ -481,6 +481,30 @@ static void what_must_be_stable_is_written_so_or_flushed(void **state)
     expect_trace("write 1+1\n");
 }
 
+// Some layers between tell the registers of each command, by sense data.
+static void what_is_written_and_told_of_is_flushed(void **state)
+{
+    static const struct {
+        uint8_t status;
+        enum node_completion completion;
+        const char *trace;
+    } cases[] = {{0x50, NODE_OK, "write 1+1\nflush\n"},
+                 {0x50 | ATA_STATUS_ERROR, NODE_RETRY, "write 1+1\n"},
+                 {0x50 | ATA_STATUS_DEVICE_FAULT, NODE_MEDIA, "write 1+1\n"},
+                 {ATA_STATUS_BUSY, NODE_RETRY, "write 1+1\n"}};
+    word(84, 0x4000);
+    open_disk();
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const uint8_t sense[22] = {0x72,     SCSI_RECOVERED_ERROR,  0, 0x1d, [7] = 14, [8] = 0x09,
+                                   [9] = 12, [21] = cases[i].status};
+        disk.status = SCSI_CHECK_CONDITION;
+        memcpy(disk.sense, sense, sizeof sense);
+        disk.sense_len = sizeof sense;
+        assert_int_equal(run(NODE_WRITE, 1, 1, NODE_FUA), cases[i].completion);
+        expect_trace(cases[i].trace);
+    }
+}
+
 static void ranges_are_trimmed_and_zeroed(void **state)
 {
     open_disk();
@@ -606,6 +630,7 @@ int main(void)
         CASE(a_generic_device_is_reset_after_a_predecessor),
         CASE(blocks_are_read_and_written),
         CASE(what_must_be_stable_is_written_so_or_flushed),
+        CASE(what_is_written_and_told_of_is_flushed),
         CASE(ranges_are_trimmed_and_zeroed),
         CASE(as_many_commands_as_it_has_room_for_are_under_way),
         CASE(registers_tell_what_failed),
