@@ -59,6 +59,9 @@ static int judge(const struct scsi_job *job, struct why *ret_why)
     }
     bool has_sense =
         job->status == SCSI_CHECK_CONDITION && scsi_sense_parse(job->sense, job->sense_len, &sense);
+    if (has_sense && scsi_sense_is_success(&sense)) {
+        return 0;
+    }
     why_say(ret_why, "command %02xh ends with status %02xh, sense key %xh, code %02xh/%02xh",
             job->cdb[0], job->status, sense.key, sense.asc, sense.ascq);
     if (has_sense && sense.key == SCSI_ILLEGAL_REQUEST) {
@@ -66,8 +69,8 @@ static int judge(const struct scsi_job *job, struct why *ret_why)
     }
     bool may_pass =
         job->status == SCSI_BUSY || job->status == SCSI_TASK_SET_FULL ||
-        (has_sense && (sense.key == SCSI_UNIT_ATTENTION || sense.key == SCSI_NOT_READY ||
-                       sense.key == SCSI_ABORTED_COMMAND));
+        (has_sense && (sense.is_deferred || sense.key == SCSI_UNIT_ATTENTION ||
+                       sense.key == SCSI_NOT_READY || sense.key == SCSI_ABORTED_COMMAND));
     return may_pass ? -EAGAIN : -EIO;
 }
 

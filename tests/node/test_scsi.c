@@ -153,14 +153,15 @@ static void answer(struct disk *disk, struct scsi_job *job)
     job->status = fault != NULL ? fault->status : SCSI_GOOD;
     job->residual = fault != NULL ? fault->residual : 0;
     job->sense_len = 0;
-    if (is_question(job->cdb) && job->status == SCSI_GOOD) {
+    bool is_recovered = fault != NULL && fault->key == SCSI_RECOVERED_ERROR && !fault->is_deferred;
+    if (is_question(job->cdb) && (job->status == SCSI_GOOD || is_recovered)) {
         uint8_t octets[64];
         uint32_t said = question(disk, job->cdb, octets);
         said = said < job->data_len ? said : job->data_len;
         memcpy(job->data, octets, said);
         job->residual = job->data_len - said;
         bool has_no_page = !disk->has_pages && job->cdb[0] == SCSI_INQUIRY && job->cdb[1] == 1;
-        job->status = has_no_page ? SCSI_CHECK_CONDITION : SCSI_GOOD;
+        job->status = has_no_page || is_recovered ? SCSI_CHECK_CONDITION : SCSI_GOOD;
     } else if (!is_question(job->cdb)) {
         snprintf(disk->trace + len, sizeof disk->trace - len, "%02x/%02x %u+%u\n", job->cdb[0],
                  job->cdb[1], (unsigned)get_be64(job->cdb + SCSI_CDB_LBA),
@@ -462,6 +463,27 @@ static void unit_attention_and_busy_are_asked_again_when_opening(void **state)
     assert_int_equal(disk->faults[0].count + disk->faults[1].count, 0);
 }
 
+// ... and what is told with an error recovered is told.
+static void errors_that_are_over_keep_no_disk_from_being_opened(void **state)
+{
+    static const struct fault faults[] = {{.key = SCSI_RECOVERED_ERROR},
+                                          {.key = SCSI_RECOVERED_ERROR, .is_deferred = true},
+                                          {.key = SCSI_MEDIUM_ERROR, .is_deferred = true}};
+    struct disk *disk = *state;
+    for (unsigned i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        struct volume_profile profile;
+        disk->is_open = true;
+        disk->faults[0] = faults[i];
+        disk->faults[0].opcode = SCSI_SERVICE_ACTION_IN_16;
+        disk->faults[0].status = SCSI_CHECK_CONDITION;
+        disk->faults[0].count = 1;
+        struct ddm *ddm = open_disk(disk, &profile);
+        assert_int_equal(disk->faults[0].count, 0);
+        assert_int_equal(profile.size, BLOCK_COUNT * 512);
+        scsi_close(ddm);
+    }
+}
+
 static void expect_refused(struct disk *disk, int error, const char *words)
 {
     struct ddm *ddm = NULL;
@@ -544,6 +566,7 @@ int main(void)
         DISK_TEST(an_old_disk_is_used_as_far_as_it_goes),
         DISK_TEST(a_short_write_that_must_be_stable_is_stable_as_far_as_it_went),
         DISK_TEST(unit_attention_and_busy_are_asked_again_when_opening),
+        DISK_TEST(errors_that_are_over_keep_no_disk_from_being_opened),
         DISK_TEST(what_is_no_disk_is_refused),
         DISK_TEST(a_disk_that_fails_says_how),
         DISK_TEST(a_disk_that_stays_busy_is_given_up),
