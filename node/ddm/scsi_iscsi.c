@@ -233,6 +233,23 @@ static void iscsi_take(struct scsi_session *session, int events)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+// A password goes on to the last @ before the host, as in the URIs of all that is ours; the library
+// takes the first for its end, and what follows for a part of the host. False: it is too long, or
+// there is none.
+static bool password_complete(struct iscsi_url *url)
+{
+    char *at = strrchr(url->portal, '@');
+    size_t len = strlen(url->passwd), room = sizeof url->passwd - len;
+    if (at == NULL) {
+        return true;
+    }
+    *at = '\0';
+    bool is_complete = len > 0 && strlen(url->portal) + 1 < room;
+    snprintf(url->passwd + len, room, "@%s", url->portal);
+    memmove(url->portal, at + 1, strlen(at + 1) + 1);
+    return is_complete;
+}
+
 static int iscsi_parse(struct scsi_session *session, const char *object, struct why *ret_why)
 {
     struct iscsi *iscsi = of(session);
@@ -243,7 +260,8 @@ static int iscsi_parse(struct scsi_session *session, const char *object, struct 
     }
     snprintf(text, sizeof text, "iscsi:%s", object);
     struct iscsi_url *url = iscsi_parse_full_url(context, text);
-    if (url == NULL) {
+    bool is_good = url != NULL && password_complete(url);
+    if (!is_good) {
         why_say(ret_why, "not //HOST[:PORT]/TARGET/LUN"); // a secret may stand in it
     } else {
         iscsi->url = *url;
@@ -251,10 +269,12 @@ static int iscsi_parse(struct scsi_session *session, const char *object, struct 
                  url->lun);
         snprintf(session->user, sizeof session->user, "%s", url->user);
         snprintf(session->secret, sizeof session->secret, "%s", url->passwd);
+    }
+    if (url != NULL) {
         iscsi_destroy_url(url);
     }
     iscsi_destroy_context(context);
-    return url != NULL ? 0 : -EINVAL;
+    return is_good ? 0 : -EINVAL;
 }
 
 static void iscsi_init(struct scsi_session *session)

@@ -65,7 +65,7 @@ static bool put(char *to, size_t capacity, const char *from, size_t len)
 static int authority_parse(const char *text, size_t len, struct remote_uri *ret,
                            struct why *ret_why)
 {
-    const char *at = memchr(text, '@', len);
+    const char *at = memrchr(text, '@', len); // a password may have others
     size_t user_len = at != NULL ? (size_t)(at + 1 - text) : 0;
     if (!put(ret->user, sizeof ret->user, text, user_len) ||
         !put(ret->where, sizeof ret->where, text + user_len, len - user_len)) {

@@ -78,13 +78,13 @@ void sources_destroy(struct sources *sources)
 
 /* ---- which there are ------------------------------------------------------------------------- */
 
-// User and password stand before an @, in the part before the first slash.
+// User and password stand before the last @ of the part before the first slash.
 static void shown_make(const char *uri, char ret[UNIT_URI_MAX])
 {
     const char *begin = strstr(uri, "://");
     begin = begin != NULL ? begin + 3 : uri;
     size_t len = strcspn(begin, "/?");
-    const char *at = memchr(begin, '@', len);
+    const char *at = memrchr(begin, '@', len);
     const char *rest = at != NULL ? at + 1 : begin;
     snprintf(ret, UNIT_URI_MAX, "%.*s%s", (int)(begin - uri), uri, rest);
 }

@@ -39,6 +39,7 @@ static struct {
     bool refuses_connect, refuses_reset, refuses_commands, is_cut, bad_url;
     const char *error;
     char user[32], target_user[32];
+    const char *password, *portal; // as the library has cut the URL; NULL: as usual
     unsigned contexts, logins, resets, logouts;
     uint32_t isid, qualifier;
     char sent[SAID_MAX]; // the first octets of commands behind the operation code, in order
@@ -131,10 +132,12 @@ struct iscsi_url *iscsi_parse_full_url(struct iscsi_context *context, const char
     assert_string_equal(text, "iscsi://h/iqn.t/3");
     struct iscsi_url *url = target.bad_url ? NULL : calloc(1, sizeof *url);
     if (url != NULL) {
-        snprintf(url->portal, sizeof url->portal, "h:3260");
+        snprintf(url->portal, sizeof url->portal, "%s",
+                 target.portal != NULL ? target.portal : "h:3260");
         snprintf(url->target, sizeof url->target, "iqn.t");
         snprintf(url->user, sizeof url->user, "%s", target.user);
-        snprintf(url->passwd, sizeof url->passwd, "secret");
+        snprintf(url->passwd, sizeof url->passwd, "%s",
+                 target.password != NULL ? target.password : "secret");
         snprintf(url->target_user, sizeof url->target_user, "%s", target.target_user);
         snprintf(url->target_passwd, sizeof url->target_passwd, "other");
         url->lun = 3;
@@ -306,6 +309,29 @@ static void users_prove_themselves_where_the_url_names_them(void **state)
     open_well();
     assert_string_equal(target.users, "me/secret it/other");
     close_all();
+}
+
+#define TEN  "0123456789"
+#define MANY TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
+// The library ends it at the first @, and takes the rest for a part of the host, which is shown.
+static void a_password_ends_at_the_last_at_sign_before_the_host(void **state)
+{
+    snprintf(target.user, sizeof target.user, "me");
+    target.portal = "b@c@h:3260";
+    open_well();
+    assert_string_equal(target.users, "me/secret@b@c");
+    assert_string_equal(transport->kind->address(transport), "h:3260/iqn.t/3");
+    close_all();
+    static const char *const passwords[] = {"", MANY};
+    for (unsigned i = 0; i < 2; i++) {
+        fresh(NULL);
+        target.password = passwords[i];
+        target.portal = MANY "@h:3260";
+        assert_int_equal(open_as(false, NULL, NULL), -EINVAL);
+        assert_string_equal(why.text, "not //HOST[:PORT]/TARGET/LUN");
+        assert_int_equal(target.contexts, 0);
+    }
 }
 
 static void a_session_that_cannot_begin_says_why(void **state)
@@ -600,6 +626,7 @@ int main(void)
         cmocka_unit_test_setup(a_session_logs_in_once_and_resets_after_a_restart_alone, fresh),
         cmocka_unit_test_setup(the_isid_is_the_units, fresh),
         cmocka_unit_test_setup(users_prove_themselves_where_the_url_names_them, fresh),
+        cmocka_unit_test_setup(a_password_ends_at_the_last_at_sign_before_the_host, fresh),
         cmocka_unit_test_setup(a_session_that_cannot_begin_says_why, fresh),
         cmocka_unit_test_setup(a_unit_is_one_sessions_at_a_time, fresh),
         cmocka_unit_test_setup(a_command_goes_as_it_is_and_its_answer_comes_back, fresh),

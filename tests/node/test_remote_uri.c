@@ -52,6 +52,13 @@ static void parts_are_the_sources_or_each_devices(void **state)
     assert_int_equal(uri.interval_ns, 2 * NS_PER_S);
 }
 
+static void a_password_ends_at_the_last_at_sign(void **state)
+{
+    struct remote_uri uri = parsed("iscsi://me%25p@w@h:1/*");
+    assert_string_equal(uri.user, "me%25p@w@");
+    assert_string_equal(uri.where, "h:1");
+}
+
 static void what_is_not_said_has_its_default(void **state)
 {
     struct remote_uri uri = parsed("iscsi://h/*?initiator=iqn.%41%2f");
@@ -184,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pattern_makes_a_source),
         cmocka_unit_test(parts_are_the_sources_or_each_devices),
+        cmocka_unit_test(a_password_ends_at_the_last_at_sign),
         cmocka_unit_test(what_is_not_said_has_its_default),
         cmocka_unit_test(each_bound_is_kept_or_named),
         cmocka_unit_test(no_part_is_cut),
