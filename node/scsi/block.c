@@ -181,9 +181,25 @@ static void write_on_transfer(struct scsi_task *task, instant_ns now)
 static const struct task_way write_way = {.on_transfer = write_on_transfer,
                                           .on_done = succeed_stable};
 
-// No more is changed than the initiator has data for.
+// Of an initiator that has less than the command names no more is written than it has, in whole
+// blocks. If it has a part of one, nothing is: who is told that all is well may believe that its
+// last octets are there. As FCP-4 has it, and with its residual: so much is missing. False: no.
+static bool whole_blocks_take(struct scsi_task *task, instant_ns now)
+{
+    bool is_part =
+        task->out_max < task->whole_len && task->out_max % task->nexus->unit->block_len != 0;
+    if (is_part) {
+        task->moved_len = task->whole_len;
+        task_fail(task, FAULT_PART_OF_A_BLOCK, now);
+    }
+    return !is_part;
+}
+
 static void submit_with_data(struct scsi_task *task, enum node_operation operation, instant_ns now)
 {
+    if (!whole_blocks_take(task, now)) {
+        return;
+    }
     uint64_t there = task->out_max / task->nexus->unit->block_len;
     uint64_t blocks = task->blocks < there ? task->blocks : there;
     unsigned flags = stable_flags(task);
@@ -332,10 +348,9 @@ static void write_verify_fetched(struct scsi_task *task, instant_ns now)
     write_verify_next(task, now);
 }
 
-// No more is written than the initiator has.
 void execute_write_verify(struct scsi_task *task, instant_ns now)
 {
-    if (!transfer_take(task, now)) {
+    if (!transfer_take(task, now) || !whole_blocks_take(task, now)) {
         return;
     }
     uint64_t there = task->out_max / task->nexus->unit->block_len;

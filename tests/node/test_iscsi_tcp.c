@@ -107,6 +107,9 @@ static void what_did_not_move_is_told_beside_a_failure(void **state)
     stage->completion = NODE_RETRY;
     command(READ_10, READ_FLAGS, 0, 1, BLOCK, NULL, 0);
     hear_response(itt, SCSI_BUSY, ISCSI_UNDERFLOW, BLOCK);
+    command(WRITE_10, WRITE_FLAGS, 0, 1, 200, octets, 200); // less than a block
+    hear_sense(itt, 0x050e03);
+    expect_residual(ISCSI_OVERFLOW, BLOCK - 200);
 }
 
 static void writes_are_asked_for_burst_by_burst(void **state)

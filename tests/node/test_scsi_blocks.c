@@ -106,9 +106,24 @@ static void writes_put_what_the_initiator_has_up_to_the_last_block(void **state)
         assert_int_equal(stage->task.whole_len, 1024);
         expect_good(cdb_of(writes[i], LAST, 1), 0, 512, "write 4095+1\n");
         expect_fault(cdb_of(writes[i], LAST, 2), 0, 1024, FAULT_LBA);
-        expect_good(cdb_of(writes[i], 0, 4), 0, 1535, "write 0+2\n"); // whole blocks of it
+        expect_good(cdb_of(writes[i], 0, 4), 0, 1024, "write 0+2\n");
         assert_int_equal(stage->task.whole_len, 2048);
-        expect_good(cdb_of(writes[i], 0, 4), 0, 511, "");
+        expect_good(cdb_of(writes[i], 0, 4), 0, 0, "");
+        expect_good(cdb_of(writes[i], 0, 1), 0, 1000, "write 0+1\n"); // more than it names
+    }
+}
+
+// Else the initiator would hear that all is well of octets that are nowhere.
+static void of_a_part_of_a_block_nothing_is_written(void **state)
+{
+    static const uint8_t others[] = {0x8b, 0x2e, 0xae, 0x8e}; // OR WRITE, WRITE AND VERIFY
+    static const uint32_t lens[] = {1, 511, 513, 1535, 2047};
+    for (unsigned i = 0; i < sizeof writes + sizeof others; i++) {
+        const uint8_t opcode = i < sizeof writes ? writes[i] : others[i - sizeof writes];
+        for (unsigned j = 0; j < sizeof lens / sizeof lens[0]; j++) {
+            expect_fault(cdb_of(opcode, 0, 4), 0, lens[j], FAULT_PART_OF_A_BLOCK);
+            assert_int_equal(stage->task.moved_len, 2048); // and the residual says by how much
+        }
     }
 }
 
@@ -121,7 +136,7 @@ static void bits_are_added_to_those_of_the_blocks(void **state)
     }
     expect_good(cdb_of(0x8b, 3, 2), 0, 1024, "or write 3+2\n");
     expect_volume(3, 2, expected);
-    expect_good(cdb_of(0x8b, 0, 4), 0, 1535, "or write 0+2\n"); // whole blocks of what there is
+    expect_good(cdb_of(0x8b, 0, 4), 0, 1024, "or write 0+2\n"); // of what there is
     assert_int_equal(stage->task.whole_len, 2048);
     expect_good(cdb_of(0x8b, 0, 0), 0, 0, "");
     expect_fault(cdb_of(0x8b, LAST, 2), 0, 1024, FAULT_LBA);
@@ -263,10 +278,10 @@ static void write_and_verify_reads_again_what_it_made_stable(void **state)
         expect_good(verify(opcodes[i], 1, 5, 2), 0, 1024, "write 5+2\nflush 0+0\nread 5+2\n");
         expect_volume(5, 2, stage->out);
         expect_good(verify(opcodes[i], 0, 5, 2), 0, 1024, "write 5+2\nflush 0+0\nread 5+2\n");
-        expect_good(verify(opcodes[i], 1, 5, 2), 0, 1000, "write 5+1\nflush 0+0\nread 5+1\n");
+        expect_good(verify(opcodes[i], 1, 5, 2), 0, 512, "write 5+1\nflush 0+0\nread 5+1\n");
         assert_int_equal(stage->task.whole_len, 1024); // of what was named
         expect_good(verify(opcodes[i], 1, 5, 0), 0, 0, "");
-        expect_good(verify(opcodes[i], 1, 5, 1), 0, 511, "");
+        expect_good(verify(opcodes[i], 1, 5, 1), 0, 0, "");
         expect_fault(verify(opcodes[i], 2, 5, 1), 0, 512, FAULT_CDB_FIELD);
         expect_fault(verify(opcodes[i], 3, 5, 1), 0, 512, FAULT_CDB_FIELD);
         stage_become(STAGE_ALL & ~VOLUME_CAN_FLUSH);
@@ -539,6 +554,7 @@ int main(void)
         STAGE_TEST(addresses_of_six_octets_have_21_bits),
         STAGE_TEST(no_more_is_read_than_the_initiator_takes),
         STAGE_TEST(writes_put_what_the_initiator_has_up_to_the_last_block),
+        STAGE_TEST(of_a_part_of_a_block_nothing_is_written),
         STAGE_TEST(bits_are_added_to_those_of_the_blocks),
         STAGE_TEST(a_transfer_has_a_longest_length),
         STAGE_TEST(protection_information_is_refused),

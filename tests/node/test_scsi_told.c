@@ -29,6 +29,7 @@ static const struct {
     {FAULT_TRANSFER, 0xb, 0x4b, 0},
     {FAULT_UNSOLICITED, 0xb, 0x0c, 0x0c},
     {FAULT_AMOUNT, 0xb, 0x0c, 0x0d},
+    {FAULT_PART_OF_A_BLOCK, 0x5, 0x0e, 0x03},
     {FAULT_TIMED_OUT, 0xb, 0x2e, 2},
     {FAULT_INTERNAL, 4, 0x44, 0},
     {FAULT_POWER_ON, 6, 0x29, 0},
