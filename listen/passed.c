@@ -12,7 +12,7 @@
 
 enum { PASSED_FIRST = 3, PASSED_MAX = 1024 };
 
-static const char prefix[] = "fd:";
+static const char prefix[] = "fd:", unnamed[] = "unknown";
 
 // How many; 0 also where they are another process's, as a child's environment says of its parent.
 static int count(void)
@@ -32,6 +32,10 @@ static int find(const char *name, int *ret_fd)
     const char *at = getenv("LISTEN_FDNAMES");
     const int end = PASSED_FIRST + count();
     int found = 0;
+    if (at == NULL && strcmp(name, unnamed) == 0) {
+        *ret_fd = PASSED_FIRST;
+        return count();
+    }
     for (int fd = PASSED_FIRST; fd < end && at != NULL; fd++) {
         const size_t len = strcspn(at, ":");
         if (len == strlen(name) && memcmp(at, name, len) == 0 && found++ == 0) {

@@ -1,6 +1,7 @@
 // Sockets that a service manager has opened and passed to this process, by the protocol of
 // sd_listen_fds(3): descriptors from 3 on, LISTEN_FDS says how many, LISTEN_PID for which process,
-// LISTEN_FDNAMES what they are called, parted by colons (FileDescriptorName= of a socket unit).
+// LISTEN_FDNAMES what they are called, parted by colons (FileDescriptorName= of a socket unit);
+// without that each is called "unknown".
 #pragma once
 
 #include <stdbool.h>

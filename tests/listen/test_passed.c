@@ -73,7 +73,8 @@ static int opened(const struct passing *p)
         fd > 5 && (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0 && (fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
     bool is_left = fcntl(3, F_GETFD) == 0 && fcntl(4, F_GETFD) == 0;
     passed_keep();
-    bool is_kept = fcntl(3, F_GETFD) == FD_CLOEXEC && fcntl(4, F_GETFD) == FD_CLOEXEC;
+    int second = strcmp(p->count, "1") == 0 ? 0 : FD_CLOEXEC; // it was not passed, or it was
+    bool is_kept = fcntl(3, F_GETFD) == FD_CLOEXEC && fcntl(4, F_GETFD) == second;
     return is_own && is_left && is_kept;
 }
 
@@ -106,6 +107,22 @@ static void a_name_means_the_one_socket_that_has_it(void **state)
         {"3", "a", 0, "fd:b", LISTENER, -ENOENT},
         {"3", NULL, 0, "fd:a", LISTENER, -ENOENT},
         {"0", "a:b:c", 0, "fd:a", LISTENER, -ENOENT},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect(&cases[i]);
+    }
+}
+
+// As of sd_listen_fds_with_names(3): clients that start a server themselves name nothing.
+static void where_nothing_is_named_all_is_unknown(void **state)
+{
+    static const struct passing cases[] = {
+        {"1", NULL, 0, "fd:unknown", LISTENER, 0},
+        {"2", NULL, 0, "fd:unknown", LISTENER, -EINVAL},
+        {"0", NULL, 0, "fd:unknown", LISTENER, -ENOENT},
+        {"1", NULL, 0, "fd:", LISTENER, -ENOENT},
+        {"1", "", 0, "fd:unknown", LISTENER, -ENOENT},
+        {"2", "unknown", 0, "fd:unknown", LISTENER, 0},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect(&cases[i]);
@@ -150,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_means_the_one_socket_that_has_it),
+        cmocka_unit_test(where_nothing_is_named_all_is_unknown),
         cmocka_unit_test(what_is_another_processes_or_no_number_is_nothing),
         cmocka_unit_test(what_is_passed_is_a_stream_that_listens),
         cmocka_unit_test(an_address_that_names_one_begins_so),

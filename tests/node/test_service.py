@@ -83,6 +83,14 @@ def a_client_whose_connection_starts_the_node_is_served():
 
 
 @case
+def a_client_that_starts_a_node_itself_names_no_socket():
+    need('nbdinfo')
+    said = run('nbdinfo', '--size', '--', '[', str(WEFT), 'serve', '--quiet', '--nbd=fd:unknown',
+               'ram:3M', ']')
+    assert said.strip() == str(3 << 20), said
+
+
+@case
 def clients_wait_at_a_passed_socket_for_the_next_node():
     need('nbdinfo')
     with folder() as place:
