@@ -67,7 +67,7 @@ struct weft_drive_calls {
 };
 
 // In place of weft_drive_rise(), where the library is of before it: the pass asks the system.
-static inline void weft_drive_no_rise(struct ibv_comp_channel *channel)
+static inline void no_weft_drive_rise(struct ibv_comp_channel *channel)
 {
     (void)channel;
 }
@@ -86,7 +86,7 @@ static inline bool weft_drive_find(struct weft_drive_calls *ret)
         {&ret->begin, "weft_drive_begin", NULL},
         {&ret->end, "weft_drive_end", NULL},
         {&ret->pass, "weft_drive_pass", NULL},
-        {&ret->rise, "weft_drive_rise", (void *)weft_drive_no_rise},
+        {&ret->rise, "weft_drive_rise", (void *)no_weft_drive_rise},
         {&ret->event, "weft_drive_event", NULL},
         {&ret->may_wait, "weft_drive_may_wait", NULL},
     };
