@@ -1,6 +1,5 @@
-// Who waits for the end of copies: rnic/lock.c makes ours, rnic/ep/push.c and
-// rnic/packet/push.c begin and end them;
-// those of peers into our memory are the link's to know of.
+// Who waits for the end of copies: rnic/lock.c makes ours, rnic/ep/push.c and rnic/packet/push.c
+// begin and end them; those of peers into our memory are the link's to know of.
 
 #include "rnic/pull.h"
 
