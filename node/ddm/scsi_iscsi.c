@@ -244,10 +244,14 @@ static bool password_complete(struct iscsi_url *url)
         return true;
     }
     *at = '\0';
-    bool is_complete = len > 0 && strlen(url->portal) + 1 < room;
-    snprintf(url->passwd + len, room, "@%s", url->portal);
+    size_t rest = strlen(url->portal);
+    if (len == 0 || rest + 1 >= room) {
+        return false;
+    }
+    url->passwd[len] = '@';
+    memcpy(url->passwd + len + 1, url->portal, rest + 1);
     memmove(url->portal, at + 1, strlen(at + 1) + 1);
-    return is_complete;
+    return true;
 }
 
 static int iscsi_parse(struct scsi_session *session, const char *object, struct why *ret_why)

@@ -49,7 +49,7 @@ static const uint8_t *cdb_of(uint8_t opcode, uint64_t lba, uint32_t blocks)
 
 static const uint8_t reads[] = {0x08, 0x28, 0xa8, 0x88};
 static const uint8_t writes[] = {0x0a, 0x2a, 0xaa, 0x8a};
-static const uint8_t others[] = {0x2f, 0x34, 0x35, 0x41, 0x8f, 0x90, 0x91, 0x93, 0xaf};
+static const uint8_t likewise[] = {0x2f, 0x34, 0x35, 0x41, 0x8f, 0x90, 0x91, 0x93, 0xaf};
 
 static void reads_give_what_is_there_up_to_the_last_block(void **state)
 {
@@ -116,10 +116,10 @@ static void writes_put_what_the_initiator_has_up_to_the_last_block(void **state)
 // Else the initiator would hear that all is well of octets that are nowhere.
 static void of_a_part_of_a_block_nothing_is_written(void **state)
 {
-    static const uint8_t others[] = {0x8b, 0x2e, 0xae, 0x8e}; // OR WRITE, WRITE AND VERIFY
+    static const uint8_t likewise[] = {0x8b, 0x2e, 0xae, 0x8e}; // OR WRITE, WRITE AND VERIFY
     static const uint32_t lens[] = {1, 511, 513, 1535, 2047};
-    for (unsigned i = 0; i < sizeof writes + sizeof others; i++) {
-        const uint8_t opcode = i < sizeof writes ? writes[i] : others[i - sizeof writes];
+    for (unsigned i = 0; i < sizeof writes + sizeof likewise; i++) {
+        const uint8_t opcode = i < sizeof writes ? writes[i] : likewise[i - sizeof writes];
         for (unsigned j = 0; j < sizeof lens / sizeof lens[0]; j++) {
             expect_fault(cdb_of(opcode, 0, 4), 0, lens[j], FAULT_PART_OF_A_BLOCK);
             assert_int_equal(stage->task.moved_len, 2048); // and the residual says by how much
