@@ -120,7 +120,7 @@ struct transaction {
     uint32_t connection;
     uint64_t offset, len;
     instant_ns deadline;
-    instant_ns begun_at_ns;
+    instant_ns handed_at_ns; // FETCHING, TRANSFERRING: since when the client has its buffer
     struct node_buffer buffer;
     struct list_link link;      // free, or in one of the unit's lists
     struct list_link hold_link; // in the unit's holds
@@ -193,10 +193,10 @@ enum cta_size shares_size_of(const struct cta *cta, uint32_t len);
 bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len,
                   bool is_awaited);
 enum cta_class shares_class_of(const struct cta_route *route, bool is_awaited);
-// Who gets behind such a request (bits of enum cta_class), since others hold what it needs; 0: they
-// do not.
+// Who gets behind such a request (bits of enum cta_class), which came at an instant, since others
+// hold what it needs; 0: they do not.
 unsigned shares_behind(const struct cta *cta, const struct cta_route *route, uint32_t len,
-                       bool is_awaited);
+                       bool is_awaited, instant_ns came_at_ns, instant_ns now);
 void shares_take(struct cta *cta, struct cta_route *route, uint32_t len, bool is_awaited);
 // What was awaited has come, or will not.
 void shares_note_come(struct cta *cta, struct cta_route *route, uint32_t len);

@@ -78,7 +78,7 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
     if (!shares_allow(cta, route, len, is_awaited)) {
         return false;
     }
-    unsigned behind = shares_behind(cta, route, len, is_awaited);
+    unsigned behind = shares_behind(cta, route, len, is_awaited, request->submitted_at_ns, now);
     if (behind == 0 &&
         (list_is_empty(&cta->free) || (has_data && !shares_obtain(cta, unit, len, now, &buffer)))) {
         behind = CTA_ALL;
@@ -98,7 +98,6 @@ static bool begin(struct cta *cta, struct cta_route *route, struct service_reque
                               .offset = request->offset,
                               .len = request->len,
                               .deadline = request->deadline,
-                              .begun_at_ns = now,
                               .buffer = buffer};
     list_init(&t->hold_link);
     list_push_tail(&t->unit->elsewhere, &t->link);

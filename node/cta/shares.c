@@ -33,12 +33,12 @@ struct tier {
 static const struct tier tiers[CTA_SIZE_COUNT][2] = {
     // of who holds much, and of who holds little
     [CTA_SMALL] = {{12, 15}, {14, 16}},
-    [CTA_LARGE] = {{10, 12}, {12, 14}},
-    [CTA_OVERSIZED] = {{16, 16}, {16, 16}}, // they have a part of their own
+    [CTA_LARGE] = {{10, 12}, {12, 14}}, // oversized ones have a part of their own
 };
 
-// What is with a client for so long is not about to come back.
-static const duration_ns soon_ns = 250 * NS_PER_MS;
+// What a client has had for so long is not about to come back; and who has waited for so long is
+// not overtaken any more by those that get on.
+static const duration_ns soon_ns = NS_PER_S;
 
 static uint64_t part_of_pool(const struct cta *cta, unsigned sixteenths)
 {
@@ -81,13 +81,15 @@ static uint64_t counted_len(const struct cta *cta, uint32_t len)
     return len > 0 && !is_oversized(cta, len) ? buffers_run_len(len) : 0;
 }
 
+// Who has nothing there yet has the volume's share beside what others have yet to send.
 static bool fits_volume(const struct cta *cta, const struct cta_volume *volume, uint64_t len,
-                        bool is_awaited)
+                        bool is_awaited, bool is_first)
 {
     struct cta_share come = volume->share;
     come.request_count -= volume->awaited.request_count;
     come.held_len -= volume->awaited.held_len;
     return fits(cta, &volume->share, len, &volume_limit) ||
+           (is_first && fits(cta, &come, len, &volume_limit)) ||
            (!is_awaited && fits(cta, &come, len, &come_limit));
 }
 
@@ -104,6 +106,40 @@ static bool holds_little(const struct cta_route *route)
     return share->held_len <= CTA_FLOOR_LEN && share->oversized_count == 0;
 }
 
+// What clients have had for so long that nobody waits for its end.
+struct stuck {
+    uint64_t len, awaited_len; // octets; of them, those that clients have yet to send
+    uint32_t awaited_count;
+};
+
+static void stuck_add(struct stuck *stuck, const struct transaction *t)
+{
+    bool is_awaited = t->state == TRANSACTION_FETCHING;
+    uint64_t run_len = buffers_run_len(t->buffer.len);
+    stuck->len += run_len;
+    stuck->awaited_len += is_awaited ? run_len : 0;
+    stuck->awaited_count += is_awaited;
+}
+
+// Of requests of these sizes.
+static struct stuck stuck_of(const struct cta *cta, enum cta_size least, enum cta_size most,
+                             instant_ns now)
+{
+    struct stuck stuck = {0};
+    for (unsigned i = 0; i < cta->unit_end; i++) {
+        const struct list_link *list = cta->units[i] != NULL ? &cta->units[i]->elsewhere : NULL;
+        for (const struct list_link *l = list; l != NULL && (l = l->next) != list;) {
+            const struct transaction *t = LIST_ENTRY(l, struct transaction, link);
+            enum cta_size size = t->buffer.len > 0 ? shares_size_of(cta, t->buffer.len) : CTA_SMALL;
+            if (t->buffer.len > 0 && size >= least && size <= most &&
+                now >= instant_after(t->handed_at_ns, soon_ns)) {
+                stuck_add(&stuck, t);
+            }
+        }
+    }
+    return stuck;
+}
+
 static uint64_t lent_beside(const struct cta *cta, enum cta_size size)
 {
     uint64_t not_small = cta->lent_len[CTA_LARGE] + cta->lent_len[CTA_OVERSIZED];
@@ -116,29 +152,60 @@ enum cta_class shares_class_of(const struct cta_route *route, bool is_awaited)
                                : (is_awaited ? CTA_MUCH_AWAITED : CTA_MUCH);
 }
 
-static bool may_be_awaited(const struct cta *cta, uint64_t run_len, unsigned sixteenths)
+// A request that may be lent no buffer now, since so much is lent.
+struct want {
+    enum cta_size size;
+    uint64_t run_len;
+    struct tier tier;
+};
+
+static bool may_be_awaited(const struct cta *cta, const struct want *want,
+                           const struct stuck *without)
 {
-    return cta->awaited_count < NODE_TRANSACTION_COUNT_MAX / 16 * sixteenths &&
-           has_room(cta, cta->awaited_len, run_len, sixteenths);
+    const unsigned sixteenths = want->tier.awaited;
+    return cta->awaited_count - without->awaited_count <
+               NODE_TRANSACTION_COUNT_MAX / 16 * sixteenths &&
+           has_room(cta, cta->awaited_len - without->awaited_len, want->run_len, sixteenths);
+}
+
+static bool may_be_lent(const struct cta *cta, const struct want *want, const struct stuck *without)
+{
+    return has_room(cta, lent_beside(cta, want->size) - without->len, want->run_len,
+                    want->tier.lent);
+}
+
+// Those who do not go on are passed by who holds little, as long as they like. But where all that
+// is lent comes back soon, who has waited for a while has his turn before all others.
+static bool is_in_turn(const struct cta *cta, const struct want *want, bool lacks_awaited,
+                       instant_ns came_at_ns, instant_ns now)
+{
+    if (now < instant_after(came_at_ns, soon_ns)) {
+        return false;
+    }
+    const enum cta_size least = want->size;
+    const struct stuck awaited = stuck_of(cta, CTA_SMALL, CTA_LARGE, now);
+    const struct stuck lent = stuck_of(cta, least, CTA_OVERSIZED, now);
+    return lacks_awaited ? !may_be_awaited(cta, want, &awaited) : !may_be_lent(cta, want, &lent);
 }
 
 unsigned shares_behind(const struct cta *cta, const struct cta_route *route, uint32_t len,
-                       bool is_awaited)
+                       bool is_awaited, instant_ns came_at_ns, instant_ns now)
 {
-    if (len == 0) {
+    static const struct stuck nothing;
+    if (len == 0 || is_oversized(cta, len)) {
         return 0;
     }
     enum cta_size size = shares_size_of(cta, len);
-    uint64_t run_len = buffers_run_len(len);
     bool has_little = holds_little(route);
-    const struct tier *tier = &tiers[size][has_little];
-    if (is_awaited && !may_be_awaited(cta, run_len, tier->awaited)) {
-        return has_little ? CTA_MUCH_AWAITED | CTA_LITTLE_AWAITED : CTA_MUCH_AWAITED;
+    const struct want want = {size, buffers_run_len(len), tiers[size][has_little]};
+    bool lacks_awaited = is_awaited && !may_be_awaited(cta, &want, &nothing);
+    if (!lacks_awaited && may_be_lent(cta, &want, &nothing)) {
+        return 0;
     }
-    if (!has_room(cta, lent_beside(cta, size), run_len, tier->lent)) {
-        return has_little ? CTA_ALL : CTA_MUCH | CTA_MUCH_AWAITED;
-    }
-    return 0;
+    bool is_before_all = has_little || is_in_turn(cta, &want, lacks_awaited, came_at_ns, now);
+    unsigned awaited = CTA_MUCH_AWAITED | (is_before_all ? CTA_LITTLE_AWAITED : 0U);
+    unsigned others = CTA_MUCH | (is_before_all ? CTA_LITTLE : 0U);
+    return lacks_awaited ? awaited : awaited | others;
 }
 
 bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t len,
@@ -154,24 +221,8 @@ bool shares_allow(const struct cta *cta, const struct cta_route *route, uint32_t
     }
     bool is_first = counted > CTA_FLOOR_LEN && holds_little(route);
     return fits(cta, &route->share, counted, &connection_limit) &&
-           (is_first || fits_volume(cta, route->volume, counted, is_awaited)) &&
+           fits_volume(cta, route->volume, counted, is_awaited, is_first) &&
            (route->client == NULL || fits(cta, &route->client->share, counted, &client_limit));
-}
-
-// Octets of large requests that clients have had for so long that nobody waits for their end.
-static uint64_t stuck_len(const struct cta *cta, instant_ns now)
-{
-    uint64_t len = 0;
-    for (unsigned i = 0; i < cta->unit_end; i++) {
-        const struct list_link *list = cta->units[i] != NULL ? &cta->units[i]->elsewhere : NULL;
-        for (const struct list_link *l = list; l != NULL && (l = l->next) != list;) {
-            const struct transaction *t = LIST_ENTRY(l, struct transaction, link);
-            bool is_stuck = t->buffer.len > 0 && now >= instant_after(t->begun_at_ns, soon_ns) &&
-                            shares_size_of(cta, t->buffer.len) == CTA_LARGE;
-            len += is_stuck ? buffers_run_len(t->buffer.len) : 0;
-        }
-    }
-    return len;
 }
 
 // While an oversized one waits for room what comes back is for it.
@@ -179,7 +230,8 @@ static bool goes_before_oversized(const struct cta *cta, uint64_t len, instant_n
 {
     uint64_t large = cta->lent_len[CTA_LARGE];
     return cta->waits[CTA_OVERSIZED] == 0 || has_room(cta, large, len, LARGE_PATIENT_SIXTEENTHS) ||
-           has_room(cta, large - stuck_len(cta, now), len, LARGE_PATIENT_SIXTEENTHS);
+           has_room(cta, large - stuck_of(cta, CTA_LARGE, CTA_LARGE, now).len, len,
+                    LARGE_PATIENT_SIXTEENTHS);
 }
 
 instant_ns shares_feed_at(const struct cta *cta, instant_ns now)
@@ -253,7 +305,7 @@ void shares_take(struct cta *cta, struct cta_route *route, uint32_t len, bool is
     count_everywhere(cta, route, len, 1);
     if (is_awaited) {
         cta->awaited_count++;
-        cta->awaited_len += buffers_run_len(len);
+        cta->awaited_len += counted_len(cta, len);
         count(&route->volume->awaited, counted_len(cta, len), is_oversized(cta, len), 1);
     }
 }
@@ -261,7 +313,7 @@ void shares_take(struct cta *cta, struct cta_route *route, uint32_t len, bool is
 void shares_note_come(struct cta *cta, struct cta_route *route, uint32_t len)
 {
     cta->awaited_count--;
-    cta->awaited_len -= buffers_run_len(len);
+    cta->awaited_len -= counted_len(cta, len);
     count(&route->volume->awaited, counted_len(cta, len), is_oversized(cta, len), -1);
 }
 

@@ -61,6 +61,7 @@ static void expose_buffer(struct transaction *t, uint32_t len)
 
 static void transfer(struct transaction *t, instant_ns now)
 {
+    t->handed_at_ns = now;
     t->route->route.tts->transfer(t->route->route.tts_ctx, t->request, now);
 }
 

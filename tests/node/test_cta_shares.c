@@ -332,6 +332,13 @@ static void an_oversized_request_that_waits_for_room_gets_it(void **state)
     end(rig);
 }
 
+static void pass(struct rig *rig, duration_ns time)
+{
+    rig->now += time;
+    cta_on_deadline(rig->cta, rig->now);
+    cta_flush(rig->cta, rig->now);
+}
+
 // It waits for who may never go on; others do not wait for that with it.
 static void who_is_slow_keeps_an_oversized_request_waiting_and_nobody_else(void **state)
 {
@@ -346,11 +353,11 @@ static void who_is_slow_keeps_an_oversized_request_waiting_and_nobody_else(void 
     cta_flush(rig->cta, rig->now);
     assert_int_equal(write_some(rig, &late, two, 1, MIB), 0);
     cta_flush(rig->cta, rig->now);
-    instant_ns at = cta_next_deadline(rig->cta);
-    assert_true(at <= rig->now + 300 * NS_PER_MS);
-    rig->now = at;
-    cta_on_deadline(rig->cta, rig->now);
-    cta_flush(rig->cta, rig->now);
+    pass(rig, 500 * NS_PER_MS); // they may be about to end
+    assert_int_equal(rig->transfer_count, FILLED_WRITES);
+    const instant_ns at = cta_next_deadline(rig->cta);
+    assert_in_range(at, rig->now, rig->now + 1100 * NS_PER_MS);
+    pass(rig, at - rig->now);
     assert_int_equal(rig->transfer_count, FILLED_WRITES + 1);
     assert_ptr_equal(rig->transfers[FILLED_WRITES], &late);
     give_up(rig, FILLED_WRITES);
@@ -405,6 +412,102 @@ static void slow_writers_of_a_volume_do_not_keep_it_from_large_writes(void **sta
     assert_int_equal(cta_pool_taken_len(rig->cta) / MIB, 24);
     assert_int_equal(write_some(rig, &write, connect(rig, 9, RIG_VOLUME, "c"), 1, 4 * MIB), 1);
     for (unsigned i = 0; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    end(rig);
+}
+
+static void who_has_nothing_there_does_not_take_more_of_a_volume_that_answers_nobody(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request reads[14], other;
+    char host[] = "host a";
+    for (unsigned i = 0; i < 14; i++, host[5]++) {
+        read_some(rig, &reads[i], connect(rig, i + 1, RIG_VOLUME, host), 1, 4 * MIB);
+    }
+    assert_int_equal(cta_pool_taken_len(rig->cta) / MIB, 24);
+    read_some(rig, &other, connect(rig, 20, RIG_VOLUME + 1, "other"), 1, 4 * MIB);
+    assert_int_equal(cta_pool_taken_len(rig->cta) / MIB, 28);
+    end(rig);
+}
+
+static void an_oversized_write_takes_nothing_of_what_is_for_others(void **state)
+{
+    struct rig *rig = slow_rig();
+    static struct service_request oversized, writes[4][4];
+    unsigned lent = 0;
+    write_some(rig, &oversized, connect(rig, 1, 1, "x"), 1, NODE_TRANSFER_MAX);
+    for (unsigned i = 0; i < 4; i++) {
+        lent += write_some(rig, writes[i], connect(rig, i + 2, i + 2, "busy"), 4, MIB);
+    }
+    assert_int_equal(lent, 16);
+    give_up_all(rig);
+}
+
+// Eleven hosts write 4 MiB each, to a volume of their own, and `busy` 1 MiB more than that: it has
+// to wait until less is out than others have to.
+struct crowd {
+    struct service_request of_busy[2], of_hosts[24];
+    unsigned count;
+};
+
+static void one_more_writes(struct rig *rig, struct crowd *crowd)
+{
+    char host[] = "host a";
+    host[5] = (char)(host[5] + crowd->count);
+    const uint32_t connection = connect(rig, crowd->count + 2, crowd->count + 2, host);
+    write_some(rig, &crowd->of_hosts[crowd->count++], connection, 1, 4 * MIB);
+}
+
+static struct rig *rig_with_crowd(struct crowd *crowd)
+{
+    struct rig *rig = slow_rig();
+    *crowd = (struct crowd){.count = 0};
+    assert_int_equal(write_some(rig, crowd->of_busy, connect(rig, 1, 1, "busy"), 1, MIB), 1);
+    while (crowd->count < 11) {
+        one_more_writes(rig, crowd);
+    }
+    assert_int_equal(rig->transfer_count, 12);
+    crowd->of_busy[1] = rig_request(NODE_WRITE, 0, MIB);
+    crowd->of_busy[1].connection = crowd->of_busy[0].connection;
+    rig_submit_request(rig, &crowd->of_busy[1]);
+    return rig;
+}
+
+static void who_gets_on_overtakes_nobody_for_long(void **state)
+{
+    static struct crowd crowd;
+    struct rig *rig = rig_with_crowd(&crowd);
+    pass(rig, 600 * NS_PER_MS);
+    for (unsigned i = 1; i < 12; i++) { // others come as these end, and go before
+        give_up(rig, i);
+        one_more_writes(rig, &crowd);
+        assert_int_equal(rig->transfer_count, 12 + i);
+    }
+    pass(rig, 600 * NS_PER_MS);
+    give_up(rig, 12);
+    one_more_writes(rig, &crowd);
+    assert_int_equal(rig->transfer_count, 23);
+    give_up(rig, 13);
+    assert_ptr_equal(rig->transfers[23], &crowd.of_busy[1]);
+    assert_int_equal(rig->transfer_count, 25);
+    give_up(rig, 0);
+    for (unsigned i = 14; i < rig->transfer_count; i++) {
+        give_up(rig, i);
+    }
+    end(rig);
+}
+
+static void who_does_not_go_on_is_passed_as_long_as_he_likes(void **state)
+{
+    static struct crowd crowd;
+    struct rig *rig = rig_with_crowd(&crowd);
+    pass(rig, 1500 * NS_PER_MS);
+    give_up(rig, 1);
+    one_more_writes(rig, &crowd);
+    assert_ptr_equal(rig->transfers[12], &crowd.of_hosts[11]);
+    give_up(rig, 0);
+    for (unsigned i = 2; i < rig->transfer_count; i++) {
         give_up(rig, i);
     }
     end(rig);
@@ -668,6 +771,10 @@ int main(void)
         cmocka_unit_test(who_is_slow_keeps_an_oversized_request_waiting_and_nobody_else),
         cmocka_unit_test(slow_writers_of_many_volumes_keep_nobody_from_large_requests),
         cmocka_unit_test(slow_writers_of_a_volume_do_not_keep_it_from_large_writes),
+        cmocka_unit_test(who_has_nothing_there_does_not_take_more_of_a_volume_that_answers_nobody),
+        cmocka_unit_test(an_oversized_write_takes_nothing_of_what_is_for_others),
+        cmocka_unit_test(who_gets_on_overtakes_nobody_for_long),
+        cmocka_unit_test(who_does_not_go_on_is_passed_as_long_as_he_likes),
         cmocka_unit_test(nor_do_those_who_do_not_send_small_writes_keep_all_places),
         cmocka_unit_test(an_eighth_is_for_small_requests),
         cmocka_unit_test(who_waits_for_room_is_not_overtaken),
