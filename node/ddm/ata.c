@@ -144,14 +144,25 @@ static int ata_probe(struct ddm *ddm, struct volume_profile *ret)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
+static bool is_good(const uint8_t registers[ATA_ANSWER_LEN])
+{
+    const uint8_t failed = ATA_STATUS_BUSY | ATA_STATUS_DEVICE_FAULT | ATA_STATUS_ERROR;
+    return (registers[ATA_ANSWER_STATUS] & failed) == 0;
+}
+
+// Of a DMA transfer that has moved less nobody knows which part it was.
+static bool is_short(const struct scsi_job *job)
+{
+    return job->residual > 0;
+}
+
 // Also where the registers are told although nothing has failed.
 static bool has_succeeded(const struct scsi_job *job)
 {
     uint8_t told[ATA_ANSWER_LEN];
-    const uint8_t failed = ATA_STATUS_BUSY | ATA_STATUS_DEVICE_FAULT | ATA_STATUS_ERROR;
-    return job->error == 0 &&
-           (job->status == SCSI_GOOD || (ata_return_parse(job->sense, job->sense_len, told) &&
-                                         (told[ATA_ANSWER_STATUS] & failed) == 0));
+    return job->error == 0 && !is_short(job) &&
+           (job->status == SCSI_GOOD ||
+            (ata_return_parse(job->sense, job->sense_len, told) && is_good(told)));
 }
 
 static bool must_flush(const struct ata_work *work)
@@ -194,17 +205,17 @@ static int error_of_sense(const struct scsi_job *job)
 
 static void answer(struct ddm_command *command, const struct scsi_job *job)
 {
-    bool is_short = job->residual > 0; // of a DMA transfer nobody knows which part
     command->transport_error = job->error;
     command->status_len = 0;
     if (job->error != 0) {
         return;
     }
     if (job->status == SCSI_GOOD) {
-        command->transport_error = is_short ? -EAGAIN : 0;
+        command->transport_error = is_short(job) ? -EAGAIN : 0;
         memset(command->status, 0, ATA_ANSWER_LEN);
         command->status_len = ATA_ANSWER_LEN;
     } else if (ata_return_parse(job->sense, job->sense_len, command->status)) {
+        command->transport_error = is_good(command->status) && is_short(job) ? -EAGAIN : 0;
         command->status_len = ATA_ANSWER_LEN;
     } else {
         command->transport_error = error_of_sense(job);

@@ -505,6 +505,23 @@ static void what_is_written_and_told_of_is_flushed(void **state)
     }
 }
 
+// Of a transfer that moved less nobody knows which part, whatever the disk says of the command.
+static void what_is_written_in_part_is_no_success(void **state)
+{
+    static const uint8_t told[22] = {
+        0x72, SCSI_RECOVERED_ERROR, 0, 0x1d, [7] = 14, [8] = 0x09, [9] = 12, [21] = 0x50};
+    word(84, 0x4000);
+    open_disk();
+    disk.residual = BLOCK;
+    assert_int_equal(run(NODE_WRITE, 1, 1, NODE_FUA), NODE_RETRY);
+    expect_trace("write 1+1\n");
+    disk.status = SCSI_CHECK_CONDITION;
+    memcpy(disk.sense, told, sizeof told);
+    disk.sense_len = sizeof told;
+    assert_int_equal(run(NODE_WRITE, 1, 1, NODE_FUA), NODE_RETRY);
+    expect_trace("write 1+1\n");
+}
+
 static void ranges_are_trimmed_and_zeroed(void **state)
 {
     open_disk();
@@ -631,6 +648,7 @@ int main(void)
         CASE(blocks_are_read_and_written),
         CASE(what_must_be_stable_is_written_so_or_flushed),
         CASE(what_is_written_and_told_of_is_flushed),
+        CASE(what_is_written_in_part_is_no_success),
         CASE(ranges_are_trimmed_and_zeroed),
         CASE(as_many_commands_as_it_has_room_for_are_under_way),
         CASE(registers_tell_what_failed),
