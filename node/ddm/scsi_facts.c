@@ -64,7 +64,7 @@ static int judge(const struct scsi_job *job, struct why *ret_why)
     }
     why_say(ret_why, "command %02xh ends with status %02xh, sense key %xh, code %02xh/%02xh",
             job->cdb[0], job->status, sense.key, sense.asc, sense.ascq);
-    if (has_sense && sense.key == SCSI_ILLEGAL_REQUEST) {
+    if (has_sense && sense.key == SCSI_ILLEGAL_REQUEST && !sense.is_deferred) {
         return -EOPNOTSUPP;
     }
     bool may_pass =

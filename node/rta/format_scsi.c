@@ -108,9 +108,11 @@ static const struct {
     {SCSI_ABORTED_COMMAND, 0x10, ANY, NODE_MEDIA},       // protection information
 };
 
+// What a deferred error tells of an earlier command is told, if something was lost by it; its code
+// says nothing of this one.
 static enum node_completion completion_of_sense(const struct scsi_failure *sense)
 {
-    for (unsigned i = 0; i < sizeof by_code / sizeof by_code[0]; i++) {
+    for (unsigned i = 0; !sense->is_deferred && i < sizeof by_code / sizeof by_code[0]; i++) {
         if (by_code[i].key == sense->key && by_code[i].asc == sense->asc &&
             (by_code[i].ascq == ANY || by_code[i].ascq == sense->ascq)) {
             return by_code[i].completion;

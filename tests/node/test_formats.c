@@ -237,6 +237,7 @@ static void a_deferred_error_is_no_success_of_the_command_it_comes_with(void **s
         {SCSI_COMPLETED, 0, NODE_RETRY},
         {SCSI_MEDIUM_ERROR, 0x0c, NODE_MEDIA}, // something that was written before is lost
         {SCSI_HARDWARE_ERROR, 0x44, NODE_MEDIA},
+        {SCSI_ABORTED_COMMAND, 0x10, NODE_RETRY}, // no protection information of this one
     };
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         uint8_t fixed[18] = {0x71, 0, table[i].key, [7] = 10, [12] = table[i].asc};
