@@ -92,7 +92,8 @@ def meet_likeliest(one):
         quick += found
         before = len(one.killed)
         _meet_batch(one, found, path)
-        in_vain = 0 if len(one.killed) > before else in_vain + 1
+        if found:  # who was slow or is left out has not been met
+            in_vain = 0 if len(one.killed) > before else in_vain + 1
     for program in sorted(quick, key=lambda of: (-of.kills, of.seconds))[:OF_TABLES_MAX]:
         one.meet_alone(program)
     one.say(f'met {len(quick)} quick programs; by '
