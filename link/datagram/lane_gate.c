@@ -1,7 +1,7 @@
 // Who may write past a lane into this process's memory, and whether he is out (way.h). As in struct
 // packet_push_ops.
 
-#include <unistd.h>
+#include <errno.h>
 
 #include "base/errno_name.h"
 #include "base/gate_mirror.h"
@@ -23,6 +23,8 @@
 
 // Between two looks whether he is out (link/local/gate.c).
 static const duration_ns nap_ns = 20 * NS_PER_US;
+
+enum { TELLS_MAX = 64 };
 
 static struct datagram_lane_in *at_turn(struct list_link *l)
 {
@@ -46,6 +48,17 @@ static struct key_mirror *mirror(struct datagram_link *link)
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
+// He hears from the kernel whose memory it is. Where his socket is full that is said later, while
+// packets come; and if he never reads it he writes none but packets.
+void datagram_lane_tell(struct datagram_udp *d, struct datagram_lane_in *lane)
+{
+    if (lane->tells_left > 0) {
+        const unsigned slot = (unsigned)(lane - d->lanes.in);
+        const int error = datagram_share_taken(&d->share, slot, lane->offer);
+        lane->tells_left = error == -EAGAIN ? lane->tells_left - 1 : 0;
+    }
+}
+
 // Who cannot be looked at could not be waited for, and so does not write.
 void datagram_lane_let_in(struct datagram_udp *d, struct datagram_lane_in *lane,
                           const struct datagram_share_message *m)
@@ -59,8 +72,10 @@ void datagram_lane_let_in(struct datagram_udp *d, struct datagram_lane_in *lane,
     atomic_store(&gate->mirror_fd, (uint64_t)own->fd);
     atomic_store(&gate->sill, (uint64_t)(uintptr_t)own->sill);
     atomic_store(&gate->nonce, own->nonce);
-    atomic_store(&gate->process, (uint64_t)getpid());
     atomic_store(&gate->opening, 1);
+    lane->offer = m->first;
+    lane->tells_left = TELLS_MAX;
+    datagram_lane_tell(d, lane);
 }
 
 bool datagram_lane_shut(struct datagram_lane_in *lane)

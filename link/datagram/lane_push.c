@@ -1,8 +1,6 @@
 // Writes past lanes, into the memory of the process that a lane leads to (way.h). As in struct
 // packet_push_ops.
 
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -77,24 +75,22 @@ void datagram_ways_abandon(struct datagram_udp *d)
 }
 
 static void keys_open(struct datagram_udp *d, struct datagram_way *way,
-                      const struct local_gate *gate)
+                      const struct local_gate *gate, pid_t process)
 {
-    const uint64_t process = atomic_load(&gate->process);
-    const int error = process > 0 && process <= INT_MAX
-                          ? local_peer_keys_open(&way->keys, gate, (pid_t)process)
-                          : -ESRCH;
+    const int error = local_peer_keys_open(&way->keys, gate, process);
     if (error != 0) {
         d->lanes.counters.local_pushes_forbidden++;
-        TRACE(d->config.trace, TRACE_LINK, "nothing is pushed into process %d: %s", (int)process,
+        TRACE(d->config.trace, TRACE_LINK, "nothing is pushed into process %d: %s", process,
               errno_name(-error));
     }
 }
 
-// The process is found and asked with the first Write. NULL: nothing is written so.
+// The process is asked with the first Write. Which it is the kernel has said: its memory could name
+// one that lets us write and not it. NULL: nothing is written so.
 static struct datagram_way *way_of(struct datagram_udp *d, struct datagram_lane_out *lane)
 {
     const struct local_gate *gate = lane_gate(lane->memory);
-    if (atomic_load_explicit(&gate->opening, memory_order_acquire) == 0) {
+    if (lane->process <= 0 || atomic_load_explicit(&gate->opening, memory_order_acquire) == 0) {
         return NULL;
     }
     if (lane->way == NULL) {
@@ -105,7 +101,7 @@ static struct datagram_way *way_of(struct datagram_udp *d, struct datagram_lane_
         lane->way->d = d;
         lane->way->fd = -1;
         list_init(&lane->way->link);
-        keys_open(d, lane->way, gate);
+        keys_open(d, lane->way, gate, lane->process);
     }
     return lane->way->keys.mirror != NULL ? lane->way : NULL;
 }

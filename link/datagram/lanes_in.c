@@ -101,6 +101,7 @@ static int lane_begin(struct datagram_udp *d, struct datagram_lane_in *lane,
     lane->inlet.fd = m->fds[1];
     lane->fresh_until_ns = INSTANT_NEVER;
     lane->is_over = lane->is_shut = false;
+    lane->tells_left = 0;
     d->lanes.fresh_count++;
     lane_reader_init(&lane->reader, lane->memory, d->lanes.copies);
     list_push_tail(&d->lanes.turns, &lane->turn);
@@ -183,6 +184,7 @@ static unsigned packets_take(struct datagram_udp *d, struct datagram_lane_in *la
 {
     const unsigned most = max < LANE_BATCH_MAX ? max : LANE_BATCH_MAX;
     unsigned count = 0;
+    datagram_lane_tell(d, lane);
     for (unsigned i = 0; i < most && lane_next(&lane->reader, &ret[count]); i++) {
         count += is_ours(d, &ret[count]);
     }

@@ -38,6 +38,7 @@ void datagram_lane_leave(struct datagram_udp *d, struct datagram_lane_out *lane)
     lane->inlet.fd = -1;
     lane->memory = NULL;
     lane->is_open = false;
+    lane->process = 0;
     lane->put_count = 0;
     d->lanes.unpublished &= ~(UINT64_C(1) << slot);
 }
@@ -62,19 +63,30 @@ static void offer(struct datagram_udp *d, struct datagram_lane_out *lane)
     const unsigned slot = (unsigned)(lane - d->lanes.out);
     int fds[DATAGRAM_SHARE_LANE_FDS] = {-1, -1};
     lane->put_count = 0;
+    lane->offer = ++d->lanes.offers;
     lane->retry_ns = instant_after(d->polled_ns, retry_ns);
     int error = means_make(lane, fds);
     error = error == 0 ? datagram_inlet_watch(d, &lane->inlet) : error;
     d->lanes.counters.local_lanes_failed += error != 0;
     if (error == 0) {
         lane_writer_init(&lane->writer, lane->memory);
-        error = datagram_share_lane(&d->share, slot, LANE_LAYOUT, fds);
+        error = datagram_share_lane(&d->share, slot, LANE_LAYOUT, lane->offer, fds);
     }
     sys_close_fd(&fds[0]);
     sys_close_fd(&fds[1]);
     d->lanes.counters.local_lanes_made += error == 0;
     if (error != 0) {
         datagram_lane_leave(d, lane);
+    }
+}
+
+// The kernel says who has sent that, and by which slot; the offer, that it is about this lane and
+// not about one to who had the slot before.
+void datagram_lane_note_taken(struct datagram_udp *d, const struct datagram_share_message *m)
+{
+    struct datagram_lane_out *lane = &d->lanes.out[m->from];
+    if (lane->memory != NULL && lane->process == 0 && m->first == lane->offer) {
+        lane->process = m->process;
     }
 }
 

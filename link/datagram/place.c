@@ -58,6 +58,8 @@ void datagram_message_answer(struct datagram_udp *d, const struct datagram_share
         datagram_estate_take(d, m);
     } else if (m->kind == DATAGRAM_SHARE_LANE) {
         datagram_lane_take_over(d, m);
+    } else if (m->kind == DATAGRAM_SHARE_TAKEN) {
+        datagram_lane_note_taken(d, m);
     }
     d->counters.not_ours += m->kind == DATAGRAM_SHARE_PACKET;
 }

@@ -251,11 +251,18 @@ int datagram_share_show(const struct datagram_share *s, unsigned slot,
 }
 
 int datagram_share_lane(const struct datagram_share *s, unsigned slot, unsigned layout,
-                        const int fds[DATAGRAM_SHARE_LANE_FDS])
+                        unsigned offer, const int fds[DATAGRAM_SHARE_LANE_FDS])
 {
     const struct share_header header = {
-        .magic = SHARE_MAGIC, .kind = DATAGRAM_SHARE_LANE, .count = layout};
+        .magic = SHARE_MAGIC, .kind = DATAGRAM_SHARE_LANE, .first = offer, .count = layout};
     return message_send(s, slot, &header, span_of(NULL, 0), fds, DATAGRAM_SHARE_LANE_FDS);
+}
+
+int datagram_share_taken(const struct datagram_share *s, unsigned slot, unsigned offer)
+{
+    const struct share_header header = {
+        .magic = SHARE_MAGIC, .kind = DATAGRAM_SHARE_TAKEN, .first = offer};
+    return message_send(s, slot, &header, span_of(NULL, 0), NULL, 0);
 }
 
 int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
@@ -333,7 +340,7 @@ static bool message_read(const struct share_header *header, size_t len,
                                    .is_checked = header->is_checked,
                                    .is_copy = true,
                                    .octets = span_of(ret->buffer, len)};
-    return header->kind >= DATAGRAM_SHARE_ASK && header->kind <= DATAGRAM_SHARE_LANE;
+    return header->kind >= DATAGRAM_SHARE_ASK && header->kind <= DATAGRAM_SHARE_TAKEN;
 }
 
 static void message_take(struct datagram_share *s, struct datagram_share_message *ret)

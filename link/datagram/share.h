@@ -12,6 +12,7 @@
 //     HERE                      a process has come: who has left a will shows it
 //     WILL   two descriptors    what is to be sent when this process has ended (will.c)
 //     LANE   two descriptors    memory for packets to the process that gets it (lanes.h)
+//     TAKEN  which offer        who was handed a lane has taken it, and may be written to past it
 //
 // What comes from another user is dropped: the kernel says from whom it is.
 #pragma once
@@ -48,6 +49,7 @@ enum datagram_share_kind {
     DATAGRAM_SHARE_HERE,
     DATAGRAM_SHARE_WILL,
     DATAGRAM_SHARE_LANE,
+    DATAGRAM_SHARE_TAKEN,
 };
 
 enum { DATAGRAM_SHARE_WILL_FDS = 2, DATAGRAM_SHARE_LANE_FDS = 2 };
@@ -58,7 +60,8 @@ struct datagram_share_message {
     pid_t process;         // who has sent it, as the kernel says
     struct in6_addr addr;  // ASK, GIVE, NONE
     uint32_t scope_id;     // likewise
-    unsigned first;        // ASK: how many it has; GIVE: the place of the first descriptor
+    unsigned first;        // ASK: how many it has; GIVE: the place of the first descriptor;
+                           // LANE, TAKEN: which offer
     unsigned count;        // GIVE: how many were sent; LANE: of which layout
     int *fds;              // GIVE, WILL, LANE: room for DATAGRAM_SHARE_FDS, they are the receiver's
     unsigned fd_count;     // likewise: how many came: fewer, where the process may have no more
@@ -101,8 +104,10 @@ int datagram_share_come(const struct datagram_share *s, unsigned slot);
 int datagram_share_show(const struct datagram_share *s, unsigned slot,
                         const int fds[DATAGRAM_SHARE_WILL_FDS]);
 // Hands the process in `slot` memory of this layout, and the socket that belongs to it: likewise.
+// `offer` is what it answers with, when it has taken them.
 int datagram_share_lane(const struct datagram_share *s, unsigned slot, unsigned layout,
-                        const int fds[DATAGRAM_SHARE_LANE_FDS]);
+                        unsigned offer, const int fds[DATAGRAM_SHARE_LANE_FDS]);
+int datagram_share_taken(const struct datagram_share *s, unsigned slot, unsigned offer);
 // 0; -ECONNREFUSED: nobody has the slot; -EAGAIN or another: who has it does not read.
 int datagram_share_hand_on(const struct datagram_share *s, unsigned slot,
                            const struct datagram_rx *rx);

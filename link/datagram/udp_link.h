@@ -201,6 +201,8 @@ struct datagram_lane_out {
     uint8_t *memory;             // NULL: there is none
     struct lane_writer writer;
     struct datagram_way *way; // past it; NULL: nothing was written so
+    unsigned offer;           // which of ours it is
+    pid_t process; // who has taken it, as the kernel says; 0: nobody has said that he did
     bool is_open;
     unsigned put_count;        // packets that went by UDP meanwhile
     instant_ns retry_ns;       // before that none is offered
@@ -217,6 +219,8 @@ struct datagram_lane_in {
     bool is_over;              // nobody writes any more
     bool is_shut;              // ... nor is to, since it is broken
     pid_t process;             // who does
+    unsigned offer;            // which of his it is
+    unsigned tells_left;       // that it was taken, at most; 0: it is said, or is not to be
     struct local_inside inside[LANE_SLOTS];
 };
 
@@ -227,6 +231,7 @@ struct datagram_lanes {
     struct list_link ways;  // of lanes that have ended: somebody writes past them
     struct local_own_keys own_keys;
     uint64_t openings;             // of gates, of all times
+    unsigned offers;               // of lanes out, likewise
     unsigned fresh_count;          // of them
     uint64_t unpublished;          // a bit for each slot whose lane out has something unshown
     uint8_t *copies;               // LANE_COPIES_LEN; made with the first lane in
@@ -375,6 +380,8 @@ bool datagram_lane_put(struct datagram_udp *d, struct datagram_lane_out *lane,
 void datagram_lanes_publish(struct datagram_udp *d);
 // Something was heard of its socket: the end, if anything.
 void datagram_lane_out_hear(struct datagram_udp *d, struct datagram_inlet *inlet);
+// The process in a slot says that it has taken the lane.
+void datagram_lane_note_taken(struct datagram_udp *d, const struct datagram_share_message *m);
 // Packets go by UDP again.
 void datagram_lane_leave(struct datagram_udp *d, struct datagram_lane_out *lane);
 

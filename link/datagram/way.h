@@ -6,7 +6,9 @@
 //
 // In the memory of a lane stand the gate, by which its reader says how his memory is reached, and
 // the slots in which its writer says that he is about to write there: one for each thread of his
-// that does so at a time. Which queue pairs of the reader's take Writes stands in his mirror
+// that does so at a time. Whose memory it is the gate does not say: who has taken the lane sends
+// its maker a message, of which the kernel says from which process it is (share.h). Otherwise a
+// process could have us write into one that lets us and not it. Which queue pairs of the reader's take Writes stands in his mirror
 // (base/gate_mirror.h).
 //
 // Who writes holds no lock. So what is looked at meanwhile, a *way*, stays until he is out, also
@@ -63,5 +65,7 @@ void datagram_push_conclude(const struct push_aimed *push, bool is_done);
 // Who writes into this lane may write past it.
 void datagram_lane_let_in(struct datagram_udp *d, struct datagram_lane_in *lane,
                           const struct datagram_share_message *m);
+// Says to him that it was taken, and so whose memory it leads to, unless he has been told.
+void datagram_lane_tell(struct datagram_udp *d, struct datagram_lane_in *lane);
 // From now on he may not. True: he is out.
 bool datagram_lane_shut(struct datagram_lane_in *lane);

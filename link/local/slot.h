@@ -21,7 +21,8 @@
 // that died, has nothing there: the call fails before it has written anything.
 //
 // The memory of both is hostile. What the other side writes here can make this one write its octets
-// elsewhere in that other process, which could do so itself; or whoever takes a key back wait, for
+// elsewhere in that other process, which could do so itself: whose number comes from the kernel,
+// never from here, where it could be a third one's; or whoever takes a key back wait, for
 // as long as a thread of it says that it is in.
 #pragma once
 
@@ -72,7 +73,6 @@ struct local_gate {
     _Atomic uint64_t mirror_fd; // his descriptor of the memory with struct key_mirror
     _Atomic uint64_t sill;      // address: eight octets to be written, and behind them ...
     _Atomic uint64_t nonce;     // ... this, to be read by who tries whether he may
-    _Atomic uint64_t process;   // whose it is, where nobody else says that (link/datagram/)
 };
 
 /* ---- who pushes ------------------------------------------------------------------------------ */

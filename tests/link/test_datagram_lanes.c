@@ -548,7 +548,7 @@ static unsigned slot_of(unsigned i)
 
 static void hand_over(struct rogue *r, unsigned layout, const int fds[2])
 {
-    assert_int_equal(datagram_share_lane(&r->share, slot_of(1), layout, fds), 0);
+    assert_int_equal(datagram_share_lane(&r->share, slot_of(1), layout, 1, fds), 0);
     looks(1);
 }
 

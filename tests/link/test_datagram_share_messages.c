@@ -270,11 +270,13 @@ static void a_will_and_a_lane_are_two_descriptors(void **state)
         pipe_open(ends[0]);
         pipe_open(ends[1]);
         const int given[] = {ends[0][1], ends[1][1]};
-        assert_int_equal(
-            is_lane ? datagram_share_lane(&a, 1, 77, given) : datagram_share_show(&a, 1, given), 0);
+        assert_int_equal(is_lane ? datagram_share_lane(&a, 1, 77, 5, given)
+                                 : datagram_share_show(&a, 1, given),
+                         0);
         take(&b, is_lane ? DATAGRAM_SHARE_LANE : DATAGRAM_SHARE_WILL);
         assert_int_equal(m.fd_count, 2);
         assert_int_equal(m.count, is_lane ? 77 : 0);
+        assert_int_equal(m.first, is_lane ? 5 : 0);
         for (unsigned i = 0; i < 2; i++) {
             close(ends[i][1]);
             assert_true(is_open(ends[i]));
@@ -402,14 +404,14 @@ static void what_makes_no_sense_is_dropped_and_counted(void **state)
     uint32_t kind = DATAGRAM_SHARE_HERE;
     assert_memory_equal(good + 4, &kind, sizeof kind);
     for (kind = 0; kind < 12; kind++) {
-        const bool is_known = kind >= DATAGRAM_SHARE_ASK && kind <= DATAGRAM_SHARE_LANE;
+        const bool is_known = kind >= DATAGRAM_SHARE_ASK && kind <= DATAGRAM_SHARE_TAKEN;
         memcpy(bad, good, (size_t)len);
         memcpy(bad + 4, &kind, sizeof kind);
         say(fd, bad, (size_t)len, -1);
         take(&b, is_known ? (enum datagram_share_kind)kind : DATAGRAM_SHARE_DROPPED);
         assert_int_equal(m.from, 2);
     }
-    uint64_t dropped = 5;
+    uint64_t dropped = 4;
     assert_int_equal(b.strangers, dropped);
     for (unsigned i = 0; i < 4; i++) {
         memcpy(bad, good, (size_t)len);
@@ -437,7 +439,7 @@ static void descriptors_beside_what_has_none_are_closed(void **state)
 {
     static const enum datagram_share_kind kinds[] = {
         DATAGRAM_SHARE_ASK,  DATAGRAM_SHARE_GIVE, DATAGRAM_SHARE_NONE, DATAGRAM_SHARE_PACKET,
-        DATAGRAM_SHARE_HERE, DATAGRAM_SHARE_WILL, DATAGRAM_SHARE_LANE};
+        DATAGRAM_SHARE_HERE, DATAGRAM_SHARE_WILL, DATAGRAM_SHARE_LANE, DATAGRAM_SHARE_TAKEN};
     uint8_t octets[HEADER_MAX];
     const int fd = socket_named("2");
     assert_int_equal(datagram_share_come(&a, 2), 0);
