@@ -103,6 +103,11 @@ bool local_slot_push(const struct local_pusher *p, const struct key *key, uint64
 
 /* ---- whose memory it is ---------------------------------------------------------------------- */
 
+// The last page of all, which no process has: a call whose sill is there ends before it has written
+// anything. It is one word, so there is no instant at which a call sees half of it; and if the next
+// push has begun meanwhile, that one fails, and no octet of it comes where another belongs.
+static const uint64_t nowhere = UINT64_MAX - 4095;
+
 // What was taken back: the key of this generation, or the gate with this opening.
 struct revoked {
     uint64_t generation, opening;
@@ -137,9 +142,7 @@ static bool revoke(struct local_slot *slot, const struct revoked *what, pid_t pr
     if (has_left(slot, what, turn)) {
         return true;
     }
-    for (unsigned i = 0; i < LOCAL_SLOT_PLACES; i++) {
-        store(&slot->places[i].len, 0);
-    }
+    store(&slot->places[LOCAL_SLOT_SILL].addr, nowhere);
     atomic_thread_fence(memory_order_seq_cst);
     for (unsigned i = 0; i < SPINS; i++) {
         if (has_left(slot, what, turn)) {

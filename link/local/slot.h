@@ -7,14 +7,14 @@
 //     who pushes                            whose memory it is
 //     writes the places, comes in           withdraws the key, or closes the gate
 //     ---- full fence ----                  ---- full fence ----
-//     looks whether the key is shown and    looks whether somebody is in: if so, sets the lengths
-//     the gate is open; if so, calls        to 0 and waits until he has left, or the thread that
-//     leaves                                the slot names is outside of the call
+//     looks whether the key is shown and    looks whether somebody is in: if so, takes away the
+//     the gate is open; if so, calls        first place and waits until he has left, or the thread
+//     leaves                                that the slot names is outside of the call
 //
 // Either the one sees the key withdrawn or the other sees him in. The kernel reads the places once,
-// at the beginning of the call: a thread that was outside of it when they had no length any more
-// writes nothing. There is no time-out; but who waits asks again and again, and holds nothing
-// meanwhile that others wait for.
+// at the beginning of the call, and writes to them in their order: a thread that was outside of it
+// when the first was nowhere any more writes nothing. There is no time-out; but who waits asks
+// again and again, and holds nothing meanwhile that others wait for.
 //
 // In front of every push stand eight octets to the *sill*, memory of the same process at an address
 // that was drawn at random. A process that has called exec since, or that has the number of one
@@ -56,7 +56,7 @@ struct local_place {
 STATIC_CHECK(sizeof(struct local_place) == sizeof(struct iovec));
 STATIC_CHECK(offsetof(struct local_place, len) == offsetof(struct iovec, iov_len));
 
-// Written by who pushes; zeroed memory: nobody is in. The lengths are both sides' to write.
+// Written by who pushes; zeroed memory: nobody is in. Where the sill is both sides write.
 struct local_slot {
     _Atomic uint64_t generation; // of the key that he writes by; 0: nobody is in
     _Atomic uint64_t turn;       // one more each time that somebody comes in
@@ -90,8 +90,8 @@ struct local_pusher {
 // closed; he is out.
 bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint64_t addr,
                       size_t len);
-// 0; -EAGAIN: not all octets, since lengths have been set to 0 or memory ends, or another
-// negative errno of the call. Whoever is in stays in.
+// 0; -EAGAIN: not all octets, since memory ends; -EFAULT: nothing, since it was taken back or the
+// sill is missing; or another negative errno of the call. Whoever is in stays in.
 int local_slot_call(const struct local_pusher *p, const struct iovec *pieces, unsigned count,
                     size_t len);
 void local_slot_leave(const struct local_pusher *p);

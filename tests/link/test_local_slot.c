@@ -300,7 +300,7 @@ static void stop_before_the_call(const struct local_pusher *p)
     const struct iovec iov = {source, LOCAL_PUSH_MAX};
     must(enter(p, 0, LOCAL_PUSH_MAX));
     raise(SIGSTOP);
-    must(local_slot_call(p, &iov, 1, LOCAL_PUSH_MAX) == -EAGAIN);
+    must(local_slot_call(p, &iov, 1, LOCAL_PUSH_MAX) == -EFAULT);
     local_slot_leave(p);
     must(push(p, 0, 64) == -ENOENT);
 }
@@ -467,6 +467,27 @@ static void no_octet_comes_behind_a_revocation(void **state)
     waitpid(child, NULL, 0);
 }
 
+// What a call may see half of would be octets in another's place. Nothing but the first place can
+// be written to here.
+static void taking_back_is_done_by_the_first_place_alone(void **state)
+{
+    (void)state;
+    const size_t edge = offsetof(struct local_slot, places[LOCAL_SLOT_BODY]);
+    uint8_t *pages = memory((size_t)2 * PAGE, MAP_PRIVATE);
+    struct local_pusher p = pusher();
+    const struct iovec iov = {source, 1000};
+    struct key key;
+    p.slot = (struct local_slot *)(void *)(pages + PAGE - edge);
+    p.process = getpid();
+    assert_true(key_mirror_find(&c->mirror, STAG, &key));
+    assert_true(local_slot_enter(&p, &key, key.addr, 1000));
+    assert_int_equal(mprotect(pages + PAGE, PAGE, PROT_READ), 0);
+    local_slot_revoke(p.slot, LOCAL_SLOT_ANY, getpid());
+    assert_int_equal(local_slot_call(&p, &iov, 1, 1000), -EFAULT);
+    assert_int_equal(octets_that_are(0), TARGET_LEN);
+    munmap(pages, (size_t)2 * PAGE);
+}
+
 #define SLOT_TEST(test) cmocka_unit_test_setup_teardown(test, begin, end)
 
 int main(void)
@@ -483,6 +504,7 @@ int main(void)
         SLOT_TEST(a_pusher_that_died_is_not_waited_for),
         SLOT_TEST(the_child_of_a_fork_has_a_number_of_its_own),
         SLOT_TEST(who_names_no_thread_is_not_waited_for),
+        SLOT_TEST(taking_back_is_done_by_the_first_place_alone),
         SLOT_TEST(no_octet_comes_behind_a_revocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
