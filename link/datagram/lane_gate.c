@@ -13,6 +13,7 @@
 #include "link/datagram/lane.h"
 #include "link/datagram/lanes.h"
 #include "link/datagram/share.h"
+#include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
 #include "link/datagram/way.h"
 #include "link/local/inside.h"
@@ -101,18 +102,15 @@ static void note_inside(struct datagram_udp *d, struct datagram_lane_in *lane, u
     }
 }
 
-// Nobody is in, by this key or this opening.
-static bool are_out(struct datagram_udp *d, bool (*is_out)(struct local_slot *, uint64_t, pid_t),
-                    uint64_t what)
+// Nobody is in by this lane, with this key or this opening.
+static bool is_out(struct datagram_udp *d, struct datagram_lane_in *lane,
+                   bool (*slot_is)(struct local_slot *, uint64_t, pid_t), uint64_t what)
 {
     bool all = true;
-    for (struct list_link *l = d->lanes.turns.next; l != &d->lanes.turns; l = l->next) {
-        struct datagram_lane_in *lane = at_turn(l);
-        for (unsigned i = 0; i < LANE_SLOTS; i++) {
-            if (!is_out(lane_slot(lane->memory, i), what, lane->process)) {
-                note_inside(d, lane, i);
-                all = false;
-            }
+    for (unsigned i = 0; i < LANE_SLOTS; i++) {
+        if (!slot_is(lane_slot(lane->memory, i), what, lane->process)) {
+            note_inside(d, lane, i);
+            all = false;
         }
     }
     return all;
@@ -120,10 +118,33 @@ static bool are_out(struct datagram_udp *d, bool (*is_out)(struct local_slot *, 
 
 static bool revoke_key(struct datagram_link *link, uint64_t generation)
 {
-    return are_out(datagram_udp_of(link), local_slot_revoke, generation);
+    struct datagram_udp *d = datagram_udp_of(link);
+    bool all = true;
+    for (struct list_link *l = d->lanes.turns.next; l != &d->lanes.turns; l = l->next) {
+        all &= is_out(d, at_turn(l), local_slot_revoke, generation);
+    }
+    return all;
 }
 
 /* ---- queue pairs ----------------------------------------------------------------------------- */
+
+// An opening says in which slot the peer's process is: it writes by the lane from there, and by no
+// other one is anybody to hold it up.
+enum { OPENING_SLOT_BITS = 8, OPENING_SLOT_MASK = (1 << OPENING_SLOT_BITS) - 1 };
+
+static uint64_t opening_of(uint64_t number, uint32_t peer_qp_num)
+{
+    const uint32_t slot = peer_qp_num >> DATAGRAM_SLOT_SHIFT;
+    return number << OPENING_SLOT_BITS | (slot & OPENING_SLOT_MASK);
+}
+
+// NULL: there is none, and nobody who could be in.
+static struct datagram_lane_in *lane_of(struct datagram_udp *d, uint64_t opening)
+{
+    const unsigned slot = opening & OPENING_SLOT_MASK;
+    struct datagram_lane_in *lane = slot < DATAGRAM_SHARE_SLOTS ? &d->lanes.in[slot] : NULL;
+    return lane != NULL && lane->memory != NULL ? lane : NULL;
+}
 
 static struct gate_entry *open_gate(struct datagram_link *link, const struct gate *gate,
                                     uint64_t *ret)
@@ -132,24 +153,42 @@ static struct gate_entry *open_gate(struct datagram_link *link, const struct gat
     if (d->lanes.own_keys.gates == NULL) {
         return NULL;
     }
-    *ret = ++d->lanes.openings;
+    *ret = opening_of(++d->lanes.openings, gate->peer_qp_num);
     return gate_mirror_open(d->lanes.own_keys.gates, gate, *ret);
 }
 
 static bool has_left(struct datagram_link *link, uint64_t opening)
 {
-    return are_out(datagram_udp_of(link), local_slot_expel, opening);
+    struct datagram_udp *d = datagram_udp_of(link);
+    struct datagram_lane_in *lane = lane_of(d, opening);
+    return lane == NULL || is_out(d, lane, local_slot_expel, opening);
+}
+
+// Who was in for long when another queue pair was done with, and is yet.
+static bool has_leaver(struct datagram_link *link, struct datagram_lane_in *lane)
+{
+    if (lane->leaver != 0 && has_left(link, lane->leaver)) {
+        lane->leaver = 0;
+    }
+    return lane->leaver != 0;
 }
 
 // A copy takes microseconds, and its thread may have lost its processor; but who is in for long
-// waits for a page, or lies, and holds up nobody but who wants him out.
+// waits for a page, or lies, and holds up nobody but who wants him out; so does not any other queue
+// pair whose peer is in his process.
 static bool close_gate(struct datagram_link *link, struct gate_entry *entry, uint64_t opening)
 {
     struct datagram_udp *d = datagram_udp_of(link);
-    const instant_ns begun_ns = d->config.clock(d->config.clock_ctx);
+    struct datagram_lane_in *lane = lane_of(d, opening);
     gate_mirror_close(entry);
+    if (lane == NULL) {
+        return true;
+    }
+    const instant_ns begun_ns = d->config.clock(d->config.clock_ctx);
+    const duration_ns patience_ns = has_leaver(link, lane) ? 0 : LOCAL_REVOKE_LONG_NS;
     while (!has_left(link, opening)) {
-        if (d->config.clock(d->config.clock_ctx) >= instant_after(begun_ns, LOCAL_REVOKE_LONG_NS)) {
+        if (d->config.clock(d->config.clock_ctx) >= instant_after(begun_ns, patience_ns)) {
+            lane->leaver = opening;
             return false;
         }
         sys_nap(nap_ns);

@@ -102,6 +102,7 @@ static int lane_begin(struct datagram_udp *d, struct datagram_lane_in *lane,
     lane->fresh_until_ns = INSTANT_NEVER;
     lane->is_over = lane->is_shut = false;
     lane->tells_left = 0;
+    lane->leaver = 0;
     d->lanes.fresh_count++;
     lane_reader_init(&lane->reader, lane->memory, d->lanes.copies);
     list_push_tail(&d->lanes.turns, &lane->turn);

@@ -222,6 +222,7 @@ struct datagram_lane_in {
     unsigned offer;            // which of his it is
     unsigned tells_left;       // that it was taken, at most; 0: it is said, or is not to be
     struct local_inside inside[LANE_SLOTS];
+    uint64_t leaver; // the opening by which somebody was in for long; 0: nobody is known to be
 };
 
 struct datagram_lanes {

@@ -342,6 +342,127 @@ static void who_names_a_third_process_gets_packets(void **state)
     rogue_end(&r);
 }
 
+/* ---- who is in ------------------------------------------------------------------------------- */
+
+// Hands a lane of its own to link[1].
+static void rogue_give_lane(struct rogue *r)
+{
+    int ends[2], fds[DATAGRAM_SHARE_LANE_FDS];
+    assert_int_equal(
+        local_sealed_create("test", LANE_MEMORY_LEN, LOCAL_SEALED_LEN, &r->memory, &fds[0]), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    r->fd = ends[0];
+    fds[1] = ends[1];
+    const uint64_t before = counted(1, "local_lanes_taken");
+    assert_int_equal(datagram_share_lane(&r->share, slot_of(1), LANE_LAYOUT, 1, fds), 0);
+    look(1);
+    assert_int_equal(counted(1, "local_lanes_taken"), before + 1);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void rogue_begin(struct rogue *r)
+{
+    assert_int_equal(datagram_share_init(&r->share, config.port), 0);
+    rogue_give_lane(r);
+}
+
+// A thread that runs, as one in the call may, and is named by whoever says that he is in.
+static _Atomic uint64_t runner_number;
+static atomic_bool may_rest;
+
+__attribute__((no_sanitize("thread"))) static void *run(void *arg)
+{
+    atomic_store(&runner_number, (uint64_t)gettid());
+    while (!atomic_load(&may_rest)) {
+    }
+    return arg;
+}
+
+static pthread_t runner_begin(void)
+{
+    pthread_t thread;
+    atomic_store(&runner_number, 0);
+    atomic_store(&may_rest, false);
+    assert_int_equal(pthread_create(&thread, NULL, run, NULL), 0);
+    while (atomic_load(&runner_number) == 0) {
+    }
+    return thread;
+}
+
+static void runner_end(pthread_t thread)
+{
+    atomic_store(&may_rest, true);
+    pthread_join(thread, NULL);
+}
+
+static void rogue_enter(const struct rogue *r, unsigned i, uint64_t opening)
+{
+    struct local_slot *slot = lane_slot(r->memory, i);
+    atomic_store(&slot->thread, atomic_load(&runner_number));
+    atomic_store(&slot->turn, 1);
+    atomic_store(&slot->opening, opening);
+    atomic_store(&slot->generation, generation);
+}
+
+static void rogue_leave(const struct rogue *r, unsigned i)
+{
+    atomic_store(&lane_slot(r->memory, i)->generation, 0);
+}
+
+static void who_is_in_by_another_processs_opening_holds_up_nothing(void **state)
+{
+    (void)state;
+    struct rogue r;
+    uint64_t opening;
+    rogue_begin(&r);
+    struct gate_entry *entry = gate_open(0, qp_num_in(slot_of(0)), &opening);
+    const pthread_t runner = runner_begin();
+    rogue_enter(&r, 0, opening);
+    assert_true(ops()->close(pair.link[1], entry, opening));
+    assert_true(ops()->has_left(pair.link[1], opening));
+    runner_end(runner);
+    rogue_end(&r);
+}
+
+// A look at the clock is a millisecond.
+static bool closes_at_once(struct gate_entry *entry, uint64_t opening, bool *ret_is_out)
+{
+    const instant_ns before = atomic_load(&now_ns);
+    *ret_is_out = ops()->close(pair.link[1], entry, opening);
+    return atomic_load(&now_ns) - before < 50 * NS_PER_MS;
+}
+
+static void who_is_in_for_long_is_waited_for_once(void **state)
+{
+    (void)state;
+    struct rogue r;
+    struct gate_entry *entries[3];
+    uint64_t openings[3];
+    bool is_out;
+    rogue_begin(&r);
+    for (unsigned i = 0; i < 3; i++) {
+        entries[i] = gate_open(i, qp_num_in(r.share.slot), &openings[i]);
+    }
+    const pthread_t runner = runner_begin();
+    rogue_enter(&r, 0, openings[0]);
+    rogue_enter(&r, 1, openings[1]);
+    rogue_enter(&r, 2, openings[2]);
+    assert_false(closes_at_once(entries[0], openings[0], &is_out));
+    assert_false(is_out);
+    assert_true(closes_at_once(entries[1], openings[1], &is_out));
+    assert_false(is_out);
+    assert_false(ops()->has_left(pair.link[1], openings[0]));
+    rogue_leave(&r, 0);
+    rogue_leave(&r, 1);
+    assert_true(ops()->has_left(pair.link[1], openings[0]));
+    assert_true(ops()->has_left(pair.link[1], openings[1]));
+    assert_false(closes_at_once(entries[2], openings[2], &is_out)); // it is the first again
+    assert_false(is_out);
+    runner_end(runner);
+    rogue_end(&r);
+}
+
 #define PAST_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -351,6 +472,8 @@ int main(void)
         PAST_TEST(who_could_not_be_told_yet_is_told_later),
         PAST_TEST(who_has_not_said_that_he_took_the_lane_gets_packets),
         PAST_TEST(who_names_a_third_process_gets_packets),
+        PAST_TEST(who_is_in_by_another_processs_opening_holds_up_nothing),
+        PAST_TEST(who_is_in_for_long_is_waited_for_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
