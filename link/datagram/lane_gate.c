@@ -2,6 +2,7 @@
 // packet_push_ops.
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "base/errno_name.h"
 #include "base/gate_mirror.h"
@@ -79,14 +80,12 @@ void datagram_lane_let_in(struct datagram_udp *d, struct datagram_lane_in *lane,
     datagram_lane_tell(d, lane);
 }
 
-bool datagram_lane_shut(struct datagram_lane_in *lane)
+void datagram_lane_shut(struct datagram_lane_in *lane)
 {
-    bool is_out = true;
+    lane->is_shut = true;
+    lane->tells_left = 0;
     atomic_store(&lane_gate(lane->memory)->opening, 0);
-    for (unsigned i = 0; i < LANE_SLOTS; i++) {
-        is_out &= local_slot_revoke(lane_slot(lane->memory, i), LOCAL_SLOT_ANY, lane->process);
-    }
-    return is_out;
+    sys_shutdown(lane->inlet.fd, SHUT_WR);
 }
 
 /* ---- who is in ------------------------------------------------------------------------------- */

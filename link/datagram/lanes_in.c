@@ -50,19 +50,18 @@ static bool has_ended(struct datagram_lane_in *lane)
     return lane->reader.is_broken || (lane->is_over && !lane_has_news(&lane->reader));
 }
 
-// Who has hung up is out of our memory too (way.h). Of one that is broken we hang up; and as long
-// as somebody is in by it, it stays until the other process does.
+// Who has hung up is out of our memory too (way.h). Of one that is broken we hang up; its memory,
+// where he says that he is in, stays until the other process does.
 static void end_if_over(struct datagram_udp *d, struct datagram_lane_in *lane)
 {
     if (d->lanes.lent == lane || !has_ended(lane)) {
         return;
     }
     d->lanes.counters.local_lanes_broken += lane->reader.is_broken && !lane->is_shut;
-    if (lane->is_over || datagram_lane_shut(lane)) {
+    if (lane->is_over) {
         lane_end(d, lane);
     } else if (!lane->is_shut) {
-        lane->is_shut = true;
-        sys_shutdown(lane->inlet.fd, SHUT_WR);
+        datagram_lane_shut(lane);
     }
 }
 

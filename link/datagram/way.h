@@ -67,5 +67,6 @@ void datagram_lane_let_in(struct datagram_udp *d, struct datagram_lane_in *lane,
                           const struct datagram_share_message *m);
 // Says to him that it was taken, and so whose memory it leads to, unless he has been told.
 void datagram_lane_tell(struct datagram_udp *d, struct datagram_lane_in *lane);
-// From now on he may not. True: he is out.
-bool datagram_lane_shut(struct datagram_lane_in *lane);
+// The lane is broken: he hears that it has ended, and begins no Write any more. One that has begun
+// may come in yet, and look at nothing but the mirror; it is over when he hangs up too.
+void datagram_lane_shut(struct datagram_lane_in *lane);

@@ -463,6 +463,33 @@ static void who_is_in_for_long_is_waited_for_once(void **state)
     rogue_end(&r);
 }
 
+// Who has aimed and not come in yet looks at the mirror alone: what he then says is to be seen.
+static void lane_that_is_broken_stays_until_the_other_process_hangs_up(void **state)
+{
+    (void)state;
+    struct rogue r;
+    uint64_t opening;
+    uint8_t octet;
+    bool is_out;
+    rogue_begin(&r);
+    struct gate_entry *entry = gate_open(0, qp_num_in(r.share.slot), &opening);
+    memset(r.memory + LANE_MEMORY_RING, 0xff, 8);
+    look(1);
+    assert_int_equal(counted(1, "local_lanes_broken"), 1);
+    assert_int_equal(recv(r.fd, &octet, sizeof octet, MSG_DONTWAIT), 0);
+    const pthread_t runner = runner_begin();
+    rogue_enter(&r, 0, opening);
+    closes_at_once(entry, opening, &is_out);
+    assert_false(is_out);
+    close(r.fd);
+    r.fd = -1;
+    look(1);
+    assert_true(ops()->has_left(pair.link[1], opening));
+    assert_int_equal(counted(1, "local_lanes_broken"), 1);
+    runner_end(runner);
+    rogue_end(&r);
+}
+
 #define PAST_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -474,6 +501,7 @@ int main(void)
         PAST_TEST(who_names_a_third_process_gets_packets),
         PAST_TEST(who_is_in_by_another_processs_opening_holds_up_nothing),
         PAST_TEST(who_is_in_for_long_is_waited_for_once),
+        PAST_TEST(lane_that_is_broken_stays_until_the_other_process_hangs_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
