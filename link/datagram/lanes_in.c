@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/lingering.h"
@@ -102,6 +103,7 @@ static int lane_begin(struct datagram_udp *d, struct datagram_lane_in *lane,
     lane->is_over = lane->is_shut = false;
     lane->tells_left = 0;
     lane->leaver = 0;
+    memset(lane->inside, 0, sizeof lane->inside);
     d->lanes.fresh_count++;
     lane_reader_init(&lane->reader, lane->memory, d->lanes.copies);
     list_push_tail(&d->lanes.turns, &lane->turn);

@@ -490,6 +490,33 @@ static void lane_that_is_broken_stays_until_the_other_process_hangs_up(void **st
     rogue_end(&r);
 }
 
+static void await_long(const struct rogue *r)
+{
+    const uint64_t before = counted(1, "local_revocations_long");
+    rogue_enter(r, 0, 0);
+    for (unsigned n = 0; n < 2 * TURNS; n++) {
+        assert_false(ops()->revoke(pair.link[1], generation));
+    }
+    assert_int_equal(counted(1, "local_revocations_long"), before + 1);
+    rogue_leave(r, 0);
+}
+
+static void who_has_a_slot_next_is_said_to_take_long_too(void **state)
+{
+    (void)state;
+    struct rogue r;
+    rogue_begin(&r);
+    const pthread_t runner = runner_begin();
+    await_long(&r);
+    close(r.fd);
+    local_sealed_release(r.memory, LANE_MEMORY_LEN);
+    look(1);
+    rogue_give_lane(&r);
+    await_long(&r);
+    runner_end(runner);
+    rogue_end(&r);
+}
+
 #define PAST_TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -501,6 +528,7 @@ int main(void)
         PAST_TEST(who_names_a_third_process_gets_packets),
         PAST_TEST(who_is_in_by_another_processs_opening_holds_up_nothing),
         PAST_TEST(who_is_in_for_long_is_waited_for_once),
+        PAST_TEST(who_has_a_slot_next_is_said_to_take_long_too),
         PAST_TEST(lane_that_is_broken_stays_until_the_other_process_hangs_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
