@@ -8,8 +8,8 @@
 // the slots in which its writer says that he is about to write there: one for each thread of his
 // that does so at a time. Whose memory it is the gate does not say: who has taken the lane sends
 // its maker a message, of which the kernel says from which process it is (share.h). Otherwise a
-// process could have us write into one that lets us and not it. Which queue pairs of the reader's take Writes stands in his mirror
-// (base/gate_mirror.h).
+// process could have us write into one that lets us and not it. Which queue pairs of the reader's
+// take Writes stands in his mirror (base/gate_mirror.h).
 //
 // Who writes holds no lock. So what is looked at meanwhile, a *way*, stays until he is out, also
 // when the lane has ended; and its socket stays open as long, so that the reader, who hears of the
