@@ -42,8 +42,6 @@ def as_user(user):
 @contextlib.contextmanager
 def group(guest, name):
     """A control group with a limit, and one in it without: where programs are."""
-    # What is read of files counts for the group that reads it first.
-    shell(guest, f'cat {PROGRAM} {BUILD}/lib/*.so.1 >/dev/null 2>&1; true')
     said = shell(guest, f'cd {GROUPS} && mkdir -p {name}/inner && '
                         f'echo {HIGH} >{name}/memory.high')
     if said:
@@ -57,6 +55,7 @@ def group(guest, name):
 @contextlib.contextmanager
 def program(guest, place, user):
     """A program with a device, in a group; yields what `weft reads` tells of it."""
+    before = {one['pid'] for one in json.loads(guest.run([WEFT, 'reads', '-j']) or '[]')}
     process = guest.start(
         ['sh', '-c', f'echo $$ >{place}/cgroup.procs; (echo query; exec sleep {LIMIT}) | '
                      f'exec {as_user(user)} {PROGRAM}'], {}, LIMIT)
@@ -66,7 +65,6 @@ def program(guest, place, user):
                 if one['program'].startswith('reads_program') and one['pid'] not in before]
         return told[0] if told else None
 
-    before = {one['pid'] for one in json.loads(guest.run([WEFT, 'reads', '-j']) or '[]')}
     try:
         wait_for(lambda: reads() is not None, UP_WITHIN_S, 'device')
         pid = reads()['pid']
