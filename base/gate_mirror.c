@@ -2,19 +2,11 @@
 
 #include <string.h>
 
+#include "base/shared_word.h"
+
 static unsigned bucket_of(uint32_t qp_num)
 {
     return (uint32_t)(qp_num * 2654435761U) >> (32 - GATE_MIRROR_BUCKET_BITS);
-}
-
-static uint64_t load(const _Atomic uint64_t *word)
-{
-    return atomic_load_explicit(word, memory_order_relaxed);
-}
-
-static void store(_Atomic uint64_t *word, uint64_t value)
-{
-    atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
 bool gate_is_alike(const struct gate *a, const struct gate *b)
@@ -31,7 +23,7 @@ static void addrs_store(struct gate_entry *entry, const struct gate *gate)
     memcpy(words, &gate->local, sizeof gate->local);
     memcpy(words + 2, &gate->remote, sizeof gate->remote);
     for (unsigned i = 0; i < 4; i++) {
-        store(&entry->addrs[i], words[i]);
+        word_store(&entry->addrs[i], words[i]);
     }
 }
 
@@ -42,12 +34,12 @@ struct gate_entry *gate_mirror_open(struct gate_mirror *mirror, const struct gat
     CHECK(opening != 0);
     for (unsigned way = 0; way < GATE_MIRROR_WAYS; way++) {
         struct gate_entry *entry = &bucket[way];
-        if (load(&entry->opening) != 0) {
+        if (word_load(&entry->opening) != 0) {
             continue;
         }
         // Behind the 0 that closed the last one: who read that one sees it gone.
         atomic_thread_fence(memory_order_release);
-        store(&entry->qp_nums, gate->qp_num | (uint64_t)gate->peer_qp_num << 32);
+        word_store(&entry->qp_nums, gate->qp_num | (uint64_t)gate->peer_qp_num << 32);
         gate_mirror_follow(entry, gate);
         addrs_store(entry, gate);
         atomic_store_explicit(&entry->opening, opening, memory_order_release);
@@ -58,7 +50,7 @@ struct gate_entry *gate_mirror_open(struct gate_mirror *mirror, const struct gat
 
 void gate_mirror_follow(struct gate_entry *entry, const struct gate *gate)
 {
-    store(&entry->due, gate->psn | (uint64_t)gate->pd << 32);
+    word_store(&entry->due, gate->psn | (uint64_t)gate->pd << 32);
 }
 
 void gate_mirror_close(struct gate_entry *entry)
@@ -71,10 +63,10 @@ void gate_mirror_close(struct gate_entry *entry)
 static bool entry_read(const struct gate_entry *entry, struct gate *ret, uint64_t *ret_opening)
 {
     const uint64_t opening = atomic_load_explicit(&entry->opening, memory_order_acquire);
-    const uint64_t qp_nums = load(&entry->qp_nums), due = load(&entry->due);
+    const uint64_t qp_nums = word_load(&entry->qp_nums), due = word_load(&entry->due);
     uint64_t words[4];
     for (unsigned i = 0; i < 4; i++) {
-        words[i] = load(&entry->addrs[i]);
+        words[i] = word_load(&entry->addrs[i]);
     }
     *ret = (struct gate){.qp_num = (uint32_t)qp_nums,
                          .peer_qp_num = (uint32_t)(qp_nums >> 32),
@@ -84,7 +76,7 @@ static bool entry_read(const struct gate_entry *entry, struct gate *ret, uint64_
     memcpy(&ret->remote, words + 2, sizeof ret->remote);
     *ret_opening = opening;
     atomic_thread_fence(memory_order_acquire);
-    return opening != 0 && load(&entry->opening) == opening;
+    return opening != 0 && word_load(&entry->opening) == opening;
 }
 
 const struct gate_entry *gate_mirror_find(const struct gate_mirror *mirror, uint32_t qp_num,
@@ -92,7 +84,7 @@ const struct gate_entry *gate_mirror_find(const struct gate_mirror *mirror, uint
 {
     const struct gate_entry *bucket = mirror->entries[bucket_of(qp_num)];
     for (unsigned way = 0; way < GATE_MIRROR_WAYS; way++) {
-        if ((uint32_t)load(&bucket[way].qp_nums) == qp_num &&
+        if ((uint32_t)word_load(&bucket[way].qp_nums) == qp_num &&
             entry_read(&bucket[way], ret, ret_opening) && ret->qp_num == qp_num) {
             return &bucket[way];
         }

@@ -1,19 +1,11 @@
 #include "base/key_mirror.h"
 
+#include "base/shared_word.h"
+
 // The lowest octet of an STag may be its user's choice: the others spread well enough.
 static unsigned bucket_of(uint32_t stag)
 {
     return (uint32_t)(stag * 2654435761U) >> (32 - KEY_MIRROR_BUCKET_BITS);
-}
-
-static uint64_t load(const _Atomic uint64_t *word)
-{
-    return atomic_load_explicit(word, memory_order_relaxed);
-}
-
-static void store(_Atomic uint64_t *word, uint64_t value)
-{
-    atomic_store_explicit(word, value, memory_order_relaxed);
 }
 
 bool key_mirror_show(struct key_mirror *mirror, const struct key *key)
@@ -22,16 +14,16 @@ bool key_mirror_show(struct key_mirror *mirror, const struct key *key)
     CHECK(key->generation != 0);
     for (unsigned way = 0; way < KEY_MIRROR_WAYS; way++) {
         struct key_entry *entry = &bucket[way];
-        if (load(&entry->generation) != 0) {
+        if (word_load(&entry->generation) != 0) {
             continue;
         }
         // Behind the 0 that withdrew the last one: who read that one sees it gone.
         atomic_thread_fence(memory_order_release);
-        store(&entry->name, key->stag | (uint64_t)key->pd << 32);
-        store(&entry->base_to, key->base_to);
-        store(&entry->length, key->length);
-        store(&entry->addr, key->addr);
-        store(&entry->rights, key->rights);
+        word_store(&entry->name, key->stag | (uint64_t)key->pd << 32);
+        word_store(&entry->base_to, key->base_to);
+        word_store(&entry->length, key->length);
+        word_store(&entry->addr, key->addr);
+        word_store(&entry->rights, key->rights);
         atomic_store_explicit(&entry->generation, key->generation, memory_order_release);
         return true;
     }
@@ -42,8 +34,8 @@ uint64_t key_mirror_withdraw(struct key_mirror *mirror, uint32_t stag)
 {
     struct key_entry *bucket = mirror->entries[bucket_of(stag)];
     for (unsigned way = 0; way < KEY_MIRROR_WAYS; way++) {
-        uint64_t generation = load(&bucket[way].generation);
-        if (generation != 0 && (uint32_t)load(&bucket[way].name) == stag) {
+        uint64_t generation = word_load(&bucket[way].generation);
+        if (generation != 0 && (uint32_t)word_load(&bucket[way].name) == stag) {
             atomic_store_explicit(&bucket[way].generation, 0, memory_order_seq_cst);
             return generation;
         }
@@ -54,26 +46,26 @@ uint64_t key_mirror_withdraw(struct key_mirror *mirror, uint32_t stag)
 static bool entry_read(const struct key_entry *entry, struct key *ret)
 {
     uint64_t generation = atomic_load_explicit(&entry->generation, memory_order_acquire);
-    uint64_t name = load(&entry->name);
+    uint64_t name = word_load(&entry->name);
     *ret = (struct key){
         .generation = generation,
         .stag = (uint32_t)name,
         .pd = (uint32_t)(name >> 32),
-        .base_to = load(&entry->base_to),
-        .length = load(&entry->length),
-        .addr = load(&entry->addr),
-        .rights = (unsigned)load(&entry->rights),
+        .base_to = word_load(&entry->base_to),
+        .length = word_load(&entry->length),
+        .addr = word_load(&entry->addr),
+        .rights = (unsigned)word_load(&entry->rights),
         .entry = entry,
     };
     atomic_thread_fence(memory_order_acquire);
-    return generation != 0 && load(&entry->generation) == generation;
+    return generation != 0 && word_load(&entry->generation) == generation;
 }
 
 bool key_mirror_find(const struct key_mirror *mirror, uint32_t stag, struct key *ret)
 {
     const struct key_entry *bucket = mirror->entries[bucket_of(stag)];
     for (unsigned way = 0; way < KEY_MIRROR_WAYS; way++) {
-        if ((uint32_t)load(&bucket[way].name) == stag && entry_read(&bucket[way], ret) &&
+        if ((uint32_t)word_load(&bucket[way].name) == stag && entry_read(&bucket[way], ret) &&
             ret->stag == stag) {
             return true;
         }

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/shared_word.h"
 #include "link/local/thread.h"
 #include "link/sys.h"
 
@@ -12,22 +13,12 @@ enum {
     SPINS = 2000, // looks before the kernel is asked how the thread is: a copy takes microseconds
 };
 
-static uint64_t load(const _Atomic uint64_t *word)
-{
-    return atomic_load_explicit(word, memory_order_relaxed);
-}
-
-static void store(_Atomic uint64_t *word, uint64_t value)
-{
-    atomic_store_explicit(word, value, memory_order_relaxed);
-}
-
 /* ---- who pushes ------------------------------------------------------------------------------ */
 
 static void place_set(struct local_slot *slot, unsigned place, uint64_t addr, uint64_t len)
 {
-    store(&slot->places[place].addr, addr);
-    store(&slot->places[place].len, len);
+    word_store(&slot->places[place].addr, addr);
+    word_store(&slot->places[place].len, len);
 }
 
 // Octets of the last cache line that the push reaches into: programs look at them to see whether
@@ -47,12 +38,12 @@ bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint6
     place_set(slot, LOCAL_SLOT_SILL, p->sill, LOCAL_SILL_LEN);
     place_set(slot, LOCAL_SLOT_BODY, addr, len - tail_len);
     place_set(slot, LOCAL_SLOT_TAIL, addr + len - tail_len, tail_len);
-    store(&slot->thread, (uint64_t)local_thread_self());
-    store(&slot->turn, load(&slot->turn) + 1);
-    store(&slot->opening, p->opening);
+    word_store(&slot->thread, (uint64_t)local_thread_self());
+    word_store(&slot->turn, word_load(&slot->turn) + 1);
+    word_store(&slot->opening, p->opening);
     atomic_store_explicit(&slot->generation, key->generation, memory_order_release);
     atomic_thread_fence(memory_order_seq_cst);
-    if (key_is_shown(key) && load(p->gate) == p->opening) {
+    if (key_is_shown(key) && word_load(p->gate) == p->opening) {
         return true;
     }
     local_slot_leave(p);
@@ -142,7 +133,7 @@ static bool revoke(struct local_slot *slot, const struct revoked *what, pid_t pr
     if (has_left(slot, what, turn)) {
         return true;
     }
-    store(&slot->places[LOCAL_SLOT_SILL].addr, nowhere);
+    word_store(&slot->places[LOCAL_SLOT_SILL].addr, nowhere);
     atomic_thread_fence(memory_order_seq_cst);
     for (unsigned i = 0; i < SPINS; i++) {
         if (has_left(slot, what, turn)) {
