@@ -203,7 +203,8 @@ void shares_note_come(struct cta *cta, struct cta_route *route, uint32_t len);
 void shares_give_back(const struct cta *cta, struct cta_route *route, uint32_t len);
 // Octets of the pool that are lent.
 uint64_t shares_lent_len(const struct cta *cta);
-// A buffer of the unit's, if there is room for requests of this size.
+// A buffer of the unit's, if there is room for requests of this size, and nobody is in the way
+// (shares_behind).
 bool shares_obtain(struct cta *cta, struct cta_unit *unit, uint32_t len, instant_ns now,
                    struct node_buffer *ret);
 // When others may go past an oversized request that waits, for what clients have had too long.

@@ -33,7 +33,7 @@ struct tier {
 static const struct tier tiers[CTA_SIZE_COUNT][2] = {
     // of who holds much, and of who holds little
     [CTA_SMALL] = {{12, 15}, {14, 16}},
-    [CTA_LARGE] = {{10, 12}, {12, 14}}, // oversized ones have a part of their own
+    [CTA_LARGE] = {{10, 12}, {12, NOT_SMALL_SIXTEENTHS}}, // oversized ones have a part of their own
 };
 
 // What a client has had for so long is not about to come back; and who has waited for so long is
@@ -130,9 +130,9 @@ static struct stuck stuck_of(const struct cta *cta, enum cta_size least, enum ct
         const struct list_link *list = cta->units[i] != NULL ? &cta->units[i]->elsewhere : NULL;
         for (const struct list_link *l = list; l != NULL && (l = l->next) != list;) {
             const struct transaction *t = LIST_ENTRY(l, struct transaction, link);
-            enum cta_size size = t->buffer.len > 0 ? shares_size_of(cta, t->buffer.len) : CTA_SMALL;
-            if (t->buffer.len > 0 && size >= least && size <= most &&
-                now >= instant_after(t->handed_at_ns, soon_ns)) {
+            bool is_long = t->buffer.len > 0 && now >= instant_after(t->handed_at_ns, soon_ns);
+            enum cta_size size = is_long ? shares_size_of(cta, t->buffer.len) : CTA_SIZE_COUNT;
+            if (size >= least && size <= most) {
                 stuck_add(&stuck, t);
             }
         }
@@ -182,10 +182,9 @@ static bool is_in_turn(const struct cta *cta, const struct want *want, bool lack
     if (now < instant_after(came_at_ns, soon_ns)) {
         return false;
     }
-    const enum cta_size least = want->size;
-    const struct stuck awaited = stuck_of(cta, CTA_SMALL, CTA_LARGE, now);
-    const struct stuck lent = stuck_of(cta, least, CTA_OVERSIZED, now);
-    return lacks_awaited ? !may_be_awaited(cta, want, &awaited) : !may_be_lent(cta, want, &lent);
+    const struct stuck stuck = lacks_awaited ? stuck_of(cta, CTA_SMALL, CTA_LARGE, now)
+                                             : stuck_of(cta, want->size, CTA_OVERSIZED, now);
+    return lacks_awaited ? !may_be_awaited(cta, want, &stuck) : !may_be_lent(cta, want, &stuck);
 }
 
 unsigned shares_behind(const struct cta *cta, const struct cta_route *route, uint32_t len,
@@ -240,17 +239,14 @@ instant_ns shares_feed_at(const struct cta *cta, instant_ns now)
     return waits ? instant_after(now, soon_ns) : INSTANT_NEVER;
 }
 
+// Beside what shares_behind() looks at.
 static bool may_lend(const struct cta *cta, enum cta_size size, uint64_t len, instant_ns now)
 {
-    if (size == CTA_SMALL) {
-        return true;
+    if (size == CTA_OVERSIZED) {
+        return has_room(cta, lent_beside(cta, size), len, NOT_SMALL_SIXTEENTHS) &&
+               has_room(cta, cta->lent_len[CTA_OVERSIZED], len, OVERSIZED_SIXTEENTHS);
     }
-    if (!has_room(cta, lent_beside(cta, size), len, NOT_SMALL_SIXTEENTHS)) {
-        return false;
-    }
-    return size == CTA_OVERSIZED
-               ? has_room(cta, cta->lent_len[CTA_OVERSIZED], len, OVERSIZED_SIXTEENTHS)
-               : goes_before_oversized(cta, len, now);
+    return size == CTA_SMALL || goes_before_oversized(cta, len, now);
 }
 
 uint64_t shares_lent_len(const struct cta *cta)
