@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "rnic/internal.h"
 #include "rnic/shard.h"
 
 void puller_note_look(struct shard *shard, const struct puller *puller, instant_ns now)
@@ -36,4 +37,12 @@ instant_ns puller_awaited_until(const struct shard *shard)
 bool puller_returns(const struct shard *shard, instant_ns now)
 {
     return shard->pull_patience_ns > PULLER_PATIENCE_MIN_NS && now < puller_expected_until(shard);
+}
+
+void puller_note_begun(struct puller *puller, struct rnic_qp *qp, bool is_pushing)
+{
+    puller->qp = qp;
+    puller->is_pushing = qp->pull.is_pushing = is_pushing;
+    qp->pull.process = is_pushing ? puller->push.process : puller->run.process;
+    list_push_tail(&qp->rnic->shard.pulls, &qp->pull.link);
 }

@@ -61,6 +61,8 @@ void puller_note_look(struct shard *shard, const struct puller *puller, instant_
 
 // All below: lock held.
 
+// What the puller has in its push, or else in its run, has begun for this queue pair.
+void puller_note_begun(struct puller *puller, struct rnic_qp *qp, bool is_pushing);
 // One has come for what was left, or none has.
 void puller_note_return(struct shard *shard, bool has_returned);
 // Until when one is expected; no later than now: none is.

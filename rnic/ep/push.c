@@ -67,14 +67,10 @@ bool ep_may_pass(const struct rnic_ep *ep, instant_ns now)
 // The puller has begun with this endpoint, at the first of a run.
 static void begin_run(struct rnic_ep *ep, struct puller *puller, bool is_pushing)
 {
-    struct shard *shard = &ep->rnic->shard;
-    shard_take_left(shard, ep);
-    puller->qp = ep->qp;
+    shard_take_left(&ep->rnic->shard, ep);
     puller->ops = pushes_of(ep);
     puller->put = puller->ops->put;
-    puller->is_pushing = is_pushing;
-    ep->qp->pull.is_pushing = is_pushing;
-    list_push_tail(&shard->pulls, &ep->qp->pull.link);
+    puller_note_begun(puller, ep->qp, is_pushing);
 }
 
 // Who may copy. While he has the lock none is copied: Reads of one queue pair join those that have
@@ -115,7 +111,6 @@ static enum past_answer pull_by(struct puller *puller, struct rnic_ep *ep, const
         puller->turn_len += pull->len;
         if (is_first) {
             begin_run(ep, puller, false);
-            ep->qp->pull.process = puller->run.process;
             ep->qp->pull.was_short = puller->run.len <= PULL_RUN_LEN / 2;
             ep_note_gathering(ep);
         }
@@ -155,7 +150,6 @@ enum past_answer ep_push(struct rnic_ep *ep, const struct push *push)
         begin_run(ep, puller, true);
         ep->qp->pull.was_short = false;
         ep_note_gathering(ep);
-        ep->qp->pull.process = puller->push.process;
     }
     return answer;
 }

@@ -100,12 +100,9 @@ enum past_answer packet_push(void *ctx, const struct packet_push *push)
         return PAST_REFUSED;
     }
     p->is_urgent = p->has_unsent;
-    puller->qp = qp;
     puller->put = pushes->put;
-    puller->is_pushing = qp->pull.is_pushing = true;
     puller->turn_len += push->write.len;
-    qp->pull.process = puller->push.process;
-    list_push_tail(&qp->rnic->shard.pulls, &qp->pull.link);
+    puller_note_begun(puller, qp, true);
     return PAST_BEGUN;
 }
 
