@@ -4,13 +4,11 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "base/errno_name.h"
 #include "base/gate_mirror.h"
 #include "base/key_mirror.h"
 #include "base/list.h"
 #include "base/port_packet_push.h"
 #include "base/time.h"
-#include "base/trace.h"
 #include "link/datagram/lane.h"
 #include "link/datagram/lanes.h"
 #include "link/datagram/share.h"
@@ -22,9 +20,6 @@
 #include "link/local/slot.h"
 #include "link/local/thread.h"
 #include "link/sys.h"
-
-// Between two looks whether he is out (link/local/gate.c).
-static const duration_ns nap_ns = 20 * NS_PER_US;
 
 enum { TELLS_MAX = 64 };
 
@@ -39,13 +34,8 @@ static struct key_mirror *mirror(struct datagram_link *link)
     if (!d->config.is_local || (d->config.rights & KEY_MAY_WRITE) == 0) {
         return NULL;
     }
-    if (d->lanes.own_keys.mirror == NULL) {
-        const int error = local_own_keys_create(&d->lanes.own_keys);
-        if (error != 0) {
-            TRACE(d->config.trace, TRACE_LINK, "no keys are shown: %s", errno_name(-error));
-        }
-    }
-    return d->lanes.own_keys.mirror;
+    struct local_shown *shown = local_own_keys_show(&d->lanes.own_keys, d->config.trace);
+    return shown != NULL ? &shown->keys : NULL;
 }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
@@ -68,12 +58,10 @@ void datagram_lane_let_in(struct datagram_udp *d, struct datagram_lane_in *lane,
     const struct local_own_keys *own = &d->lanes.own_keys;
     struct local_gate *gate = lane_gate(lane->memory);
     lane->process = m->process;
-    if (own->mirror == NULL || !local_threads_are_visible(m->process)) {
+    if (own->shown == NULL || !local_threads_are_visible(m->process)) {
         return;
     }
-    atomic_store(&gate->mirror_fd, (uint64_t)own->fd);
-    atomic_store(&gate->sill, (uint64_t)(uintptr_t)own->sill);
-    atomic_store(&gate->nonce, own->nonce);
+    local_own_keys_name(own, gate);
     atomic_store(&gate->opening, 1);
     lane->offer = m->first;
     lane->tells_left = TELLS_MAX;
@@ -149,11 +137,11 @@ static struct gate_entry *open_gate(struct datagram_link *link, const struct gat
                                     uint64_t *ret)
 {
     struct datagram_udp *d = datagram_udp_of(link);
-    if (d->lanes.own_keys.gates == NULL) {
+    if (d->lanes.own_keys.shown == NULL) {
         return NULL;
     }
     *ret = opening_of(++d->lanes.openings, gate->peer_qp_num);
-    return gate_mirror_open(d->lanes.own_keys.gates, gate, *ret);
+    return gate_mirror_open(&d->lanes.own_keys.shown->gates, gate, *ret);
 }
 
 static bool has_left(struct datagram_link *link, uint64_t opening)
@@ -190,7 +178,7 @@ static bool close_gate(struct datagram_link *link, struct gate_entry *entry, uin
             lane->leaver = opening;
             return false;
         }
-        sys_nap(nap_ns);
+        sys_nap(LOCAL_REVOKE_NAP_NS);
     }
     return true;
 }

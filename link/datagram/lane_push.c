@@ -69,7 +69,7 @@ void datagram_ways_abandon(struct datagram_udp *d)
     for (unsigned slot = 0; slot < DATAGRAM_SHARE_SLOTS; slot++) {
         struct datagram_way *way = d->lanes.out[slot].way;
         if (way != NULL) {
-            way->keys.mirror = NULL;
+            way->keys.shown = NULL;
         }
     }
 }
@@ -103,7 +103,7 @@ static struct datagram_way *way_of(struct datagram_udp *d, struct datagram_lane_
         list_init(&lane->way->link);
         keys_open(d, lane->way, gate, lane->process);
     }
-    return lane->way->keys.mirror != NULL ? lane->way : NULL;
+    return lane->way->keys.shown != NULL ? lane->way : NULL;
 }
 
 /* ---- whether it may -------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ static const struct gate_entry *gate_of(const struct datagram_way *way, const st
 {
     struct gate found;
     const struct gate_entry *entry =
-        gate_mirror_find(way->keys.gates, from->peer_qp_num, &found, ret_opening);
+        gate_mirror_find(&way->keys.shown->gates, from->peer_qp_num, &found, ret_opening);
     if (entry == NULL) {
         return NULL;
     }
@@ -176,7 +176,7 @@ static const struct gate_entry *gate_of(const struct datagram_way *way, const st
 static bool find_place(const struct datagram_way *way, uint32_t pd, const struct push *write,
                        struct push_aimed *ret)
 {
-    return key_mirror_find(way->keys.mirror, write->stag, &ret->key) &&
+    return key_mirror_find(&way->keys.shown->keys, write->stag, &ret->key) &&
            key_allows(&ret->key, KEY_MAY_WRITE) &&
            key_resolve(&ret->key, pd, write->to, write->len, &ret->addr);
 }

@@ -19,22 +19,13 @@
 #include "link/local/thread.h"
 #include "link/sys.h"
 
-// Between two looks whether he is out. Nobody could wake us but him: that would cost each of his
-// copies a look at who waits, where few ever do, and who lies would not do it.
-#define NAP_NS (20 * NS_PER_US)
-
 /* ---- our memory ------------------------------------------------------------------------------ */
 
 struct key_mirror *local_gate_mirror(struct link *link)
 {
     struct local_link *l = local_link_of(link);
-    if (l->own_keys.mirror == NULL) {
-        int error = local_own_keys_create(&l->own_keys);
-        if (error != 0) {
-            TRACE(l->config.trace, TRACE_LINK, "no keys are shown: %s", errno_name(-error));
-        }
-    }
-    return l->own_keys.mirror;
+    struct local_shown *shown = local_own_keys_show(&l->own_keys, l->config.trace);
+    return shown != NULL ? &shown->keys : NULL;
 }
 
 // He is in by that key, and was when he was looked at before: it is said once if that takes long.
@@ -140,7 +131,7 @@ static bool await_out(struct local_stream *s)
         if (l->config.clock(l->config.clock_ctx) >= instant_after(begun_ns, patience_ns)) {
             return false;
         }
-        sys_nap(NAP_NS);
+        sys_nap(LOCAL_REVOKE_NAP_NS);
     }
     return true;
 }
@@ -165,15 +156,13 @@ bool local_gate_admit(struct link_stream *stream, uint32_t pd, unsigned rights)
     if ((rights & KEY_MAY_WRITE) != 0 && !may_write(l, s->process)) {
         rights &= ~(unsigned)KEY_MAY_WRITE;
     }
-    if (s->path != LOCAL_PATH_MEMORY || s->is_broken || l->own_keys.mirror == NULL || rights == 0) {
+    if (s->path != LOCAL_PATH_MEMORY || s->is_broken || l->own_keys.shown == NULL || rights == 0) {
         return true;
     }
     struct local_gate *gate = local_memory_gate(&s->memory, s->side);
     atomic_store(&gate->pd, pd);
     atomic_store(&gate->rights, rights);
-    atomic_store(&gate->mirror_fd, (uint64_t)l->own_keys.fd);
-    atomic_store(&gate->sill, (uint64_t)(uintptr_t)l->own_keys.sill);
-    atomic_store(&gate->nonce, l->own_keys.nonce);
+    local_own_keys_name(&l->own_keys, gate);
     s->lets_in = true;
     if ((rights & KEY_MAY_WRITE) != 0) {
         list_push_tail(&l->admitted, &s->admitted_link);
@@ -285,5 +274,5 @@ bool local_gate_find(struct local_stream *s, enum key_right right, struct local_
         .sill = s->peer_sill,
         .process = s->process,
     };
-    return (s->peer_rights & right) != 0 && s->peer_keys != NULL && s->peer_keys->mirror != NULL;
+    return (s->peer_rights & right) != 0 && s->peer_keys != NULL && s->peer_keys->shown != NULL;
 }

@@ -11,6 +11,9 @@
 // So long a peer is waited for under the lock when his connection ends, and it is said when one
 // takes longer.
 #define LOCAL_REVOKE_LONG_NS (100 * NS_PER_MS)
+// Between two looks whether he is out. Nobody could wake us but him: that would cost each of his
+// copies a look at who waits, where few ever do, and who lies would not do it.
+#define LOCAL_REVOKE_NAP_NS (20 * NS_PER_US)
 
 struct local_inside {
     uint64_t turn;       // of the slot, when he was found in ...

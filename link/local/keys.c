@@ -6,7 +6,9 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "base/errno_name.h"
 #include "base/sanitized.h"
+#include "base/trace.h"
 #include "link/local/sealed.h"
 #include "link/local/slot.h"
 #include "link/sys.h"
@@ -43,24 +45,22 @@ static int sill_make(struct local_own_keys *own)
     return -ENOMEM;
 }
 
-static int mirror_make(struct local_own_keys *own)
+static int shown_make(struct local_own_keys *own)
 {
     uint8_t *memory;
     int error = local_sealed_create("weft-keys", sizeof(struct local_shown), LOCAL_SEALED_TO_READ,
                                     &memory, &own->fd);
     if (error == 0) {
-        struct local_shown *shown = (struct local_shown *)(void *)memory;
-        own->mirror = &shown->keys;
-        own->gates = &shown->gates;
+        own->shown = (struct local_shown *)(void *)memory;
     }
     return error;
 }
 
-int local_own_keys_create(struct local_own_keys *own)
+static int own_create(struct local_own_keys *own)
 {
     int saved = errno;
     *own = (struct local_own_keys){.fd = -1};
-    int error = mirror_make(own);
+    int error = shown_make(own);
     if (error == 0) {
         error = sill_make(own);
     }
@@ -71,10 +71,28 @@ int local_own_keys_create(struct local_own_keys *own)
     return error;
 }
 
+struct local_shown *local_own_keys_show(struct local_own_keys *own, struct trace *trace)
+{
+    if (own->shown == NULL) {
+        int error = own_create(own);
+        if (error != 0) {
+            TRACE(trace, TRACE_LINK, "no keys are shown: %s", errno_name(-error));
+        }
+    }
+    return own->shown;
+}
+
+void local_own_keys_name(const struct local_own_keys *own, struct local_gate *gate)
+{
+    atomic_store(&gate->mirror_fd, (uint64_t)own->fd);
+    atomic_store(&gate->sill, (uint64_t)(uintptr_t)own->sill);
+    atomic_store(&gate->nonce, own->nonce);
+}
+
 void local_own_keys_destroy(struct local_own_keys *own)
 {
-    if (own->mirror != NULL) {
-        munmap(own->mirror, sizeof(struct local_shown));
+    if (own->shown != NULL) {
+        munmap(own->shown, sizeof *own->shown);
     }
     if (own->sill != NULL) {
         munmap(own->sill, PAGE_LEN);
@@ -104,17 +122,15 @@ static int borrow_descriptor(pid_t process, uint64_t number)
 }
 
 // What cannot be cut off under us, nor be written by us.
-static int map_mirror(int fd, struct local_peer_keys *peer)
+static int map_shown(int fd, struct local_peer_keys *peer)
 {
     const void *at;
-    if (!local_sealed_is(fd, sizeof(struct local_shown), LOCAL_SEALED_TO_READ)) {
+    if (!local_sealed_is(fd, sizeof *peer->shown, LOCAL_SEALED_TO_READ)) {
         return -EINVAL;
     }
-    int error = sys_map_foreign(fd, sizeof(struct local_shown), &at);
+    int error = sys_map_foreign(fd, sizeof *peer->shown, &at);
     if (error == 0) {
-        const struct local_shown *shown = at;
-        peer->mirror = &shown->keys;
-        peer->gates = &shown->gates;
+        peer->shown = at;
     }
     return error;
 }
@@ -145,7 +161,7 @@ int local_peer_keys_open(struct local_peer_keys *peer, const struct local_gate *
     if (fd < 0) {
         return fd;
     }
-    int error = map_mirror(fd, peer);
+    int error = map_shown(fd, peer);
     sys_close(fd);
     if (error == 0) {
         error = try_sill(process, atomic_load(&gate->sill), peer->nonce);
@@ -158,9 +174,8 @@ int local_peer_keys_open(struct local_peer_keys *peer, const struct local_gate *
 
 void local_peer_keys_close(struct local_peer_keys *peer)
 {
-    if (peer->mirror != NULL) {
-        munmap((void *)(uintptr_t)peer->mirror, sizeof(struct local_shown));
-        peer->mirror = NULL;
-        peer->gates = NULL;
+    if (peer->shown != NULL) {
+        munmap((void *)(uintptr_t)peer->shown, sizeof *peer->shown);
+        peer->shown = NULL;
     }
 }

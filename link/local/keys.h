@@ -1,7 +1,7 @@
 // Keys in memory: this process' own, for its peers to read, and those of a peer; with them, where
-// packets carry queue pairs, which of these take Writes. A peer's are had
-// by its descriptor (pidfd_getfd), which takes the same leave as writing into its memory does; so
-// who may not write cannot read them either, and nobody has to hand them over.
+// packets carry queue pairs, which of these take Writes. A peer's are had by its descriptor
+// (pidfd_getfd), which takes the same leave as writing into its memory does; so who may not write
+// cannot read them either, and nobody has to hand them over.
 #pragma once
 
 #include <stdbool.h>
@@ -13,6 +13,7 @@
 #include "base/list.h"
 
 struct local_gate;
+struct trace;
 
 // What others see. Of pages that nothing is shown in there are none.
 struct local_shown {
@@ -22,15 +23,16 @@ struct local_shown {
 
 // Of this process: a sealed memfd that others map for reading alone, and the sill (slot.h).
 struct local_own_keys {
-    struct key_mirror *mirror; // NULL: none
-    struct gate_mirror *gates; // ... likewise
+    struct local_shown *shown; // NULL: none
     int fd;
     uint8_t *sill; // eight octets for peers to write, and eight for them to read
     uint64_t nonce;
 };
 
-// 0, -ENOMEM or another negative errno: there is none.
-int local_own_keys_create(struct local_own_keys *own);
+// What is shown; it is made when it is first asked for. NULL: it cannot be, as the trace says.
+struct local_shown *local_own_keys_show(struct local_own_keys *own, struct trace *trace);
+// Writes into the gate where they are had; there are such.
+void local_own_keys_name(const struct local_own_keys *own, struct local_gate *gate);
 void local_own_keys_destroy(struct local_own_keys *own); // harmless when there is none
 // The child of a fork: the memory is not its own (MADV_DONTFORK).
 void local_own_keys_abandon(struct local_own_keys *own);
@@ -40,8 +42,7 @@ struct local_peer_keys {
     struct list_link link;
     pid_t process;
     uint64_t nonce;
-    const struct key_mirror *mirror; // NULL: none
-    const struct gate_mirror *gates; // ... likewise
+    const struct local_shown *shown; // NULL: none
     unsigned out_count;              // streams that read it just now without the lock
 };
 

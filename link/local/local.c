@@ -191,7 +191,7 @@ static void local_abandon(struct link *link)
     }
     local_own_keys_abandon(&l->own_keys);
     for (struct list_link *at = l->peers.next; at != &l->peers; at = at->next) {
-        LIST_ENTRY(at, struct local_peer_keys, link)->mirror = NULL;
+        LIST_ENTRY(at, struct local_peer_keys, link)->shown = NULL;
     }
     for (struct list_link *at = l->offers.next; at != &l->offers; at = at->next) {
         LIST_ENTRY(at, struct local_waiting_offer, link)->offer.memory.base = NULL;

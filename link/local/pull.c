@@ -22,7 +22,7 @@ static bool find_source(const struct local_stream *s, const struct pull *pull,
 {
     struct key key = {0};
     *ret = (struct pull_source){.stag = pull->stag, .len = pull->len};
-    bool is_known = key_mirror_find(s->peer_keys->mirror, pull->stag, &key) &&
+    bool is_known = key_mirror_find(&s->peer_keys->shown->keys, pull->stag, &key) &&
                     key_allows(&key, KEY_MAY_READ) &&
                     key_resolve(&key, s->peer_pd, pull->to, pull->len, &ret->addr);
     ret->generation = key.generation;
@@ -129,7 +129,7 @@ static bool has_stayed_open(struct local_stream *s, const struct pull_run *run)
 static bool has_held(const struct local_stream *s, const struct pull_source *source)
 {
     struct key key;
-    return key_mirror_find(s->peer_keys->mirror, source->stag, &key) &&
+    return key_mirror_find(&s->peer_keys->shown->keys, source->stag, &key) &&
            key.generation == source->generation;
 }
 

@@ -59,8 +59,8 @@ static void begin(struct local_stream *s, const struct local_pusher *pusher, con
 static bool find_place(const struct local_stream *s, const struct push *w, struct key *ret,
                        uint64_t *ret_addr)
 {
-    return key_mirror_find(s->peer_keys->mirror, w->stag, ret) && key_allows(ret, KEY_MAY_WRITE) &&
-           key_resolve(ret, s->peer_pd, w->to, w->len, ret_addr);
+    return key_mirror_find(&s->peer_keys->shown->keys, w->stag, ret) &&
+           key_allows(ret, KEY_MAY_WRITE) && key_resolve(ret, s->peer_pd, w->to, w->len, ret_addr);
 }
 
 enum past_answer local_push_aim(struct link_stream *stream, const struct push *w,

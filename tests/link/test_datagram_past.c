@@ -285,7 +285,7 @@ static void rogue_take_lane(struct rogue *r)
 
     const struct local_own_keys *own = &udp(1)->lanes.own_keys;
     const struct gate gate = gate_between(qp_num, qp_num_in(slot_of(0)));
-    assert_non_null(gate_mirror_open(own->gates, &gate, 77));
+    assert_non_null(gate_mirror_open(&own->shown->gates, &gate, 77));
     atomic_store(&lane_gate(r->memory)->mirror_fd, (uint64_t)own->fd);
     atomic_store(&lane_gate(r->memory)->sill, (uint64_t)(uintptr_t)own->sill);
     atomic_store(&lane_gate(r->memory)->nonce, own->nonce);

@@ -433,9 +433,9 @@ static unsigned left_of(const struct local_link *link)
         left |= (unsigned)!list_is_empty(&s->awake_link) << 5;
     }
     for (const struct list_link *at = link->peers.next; at != &link->peers; at = at->next) {
-        left |= (unsigned)(LIST_ENTRY(at, const struct local_peer_keys, link)->mirror != NULL) << 6;
+        left |= (unsigned)(LIST_ENTRY(at, const struct local_peer_keys, link)->shown != NULL) << 6;
     }
-    return left | (unsigned)(link->own_keys.fd >= 0 || link->own_keys.mirror != NULL) << 7;
+    return left | (unsigned)(link->own_keys.fd >= 0 || link->own_keys.shown != NULL) << 7;
 }
 
 // The memory is not the child's: whoever looks at it there is killed.

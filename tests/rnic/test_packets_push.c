@@ -514,7 +514,7 @@ static struct liar liar_of(struct world *w)
     struct datagram_udp *b = datagram_udp_of(w->b.rnic->shard.packets.link);
     struct liar liar = {.opening = w->to[0]->on_packets.gate.opening};
     struct key key;
-    assert_true(key_mirror_find(b->lanes.own_keys.mirror, w->b.stag, &key));
+    assert_true(key_mirror_find(&b->lanes.own_keys.shown->keys, w->b.stag, &key));
     liar.generation = key.generation;
     liar.slot = lane_slot(lane_of_b(w), LANE_SLOTS - 1);
     assert_non_null(liar.slot);
