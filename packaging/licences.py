@@ -7,17 +7,33 @@ import subprocess
 from command import Fault, run
 
 
-def owner(file):
-    """(package, its source and version) of a file; ('', '') where nobody knows."""
+def places(file):
+    """Where its package may say that a file is: before or behind links, one of them /usr's."""
+    real = str(pathlib.Path(file).resolve())
+    return [str(file), real, real.removeprefix('/usr'), f'/usr{file}']
+
+
+def owners(files):
+    """{file: (package, its source and version)}; of a file that nobody knows ('', '').
+
+    All are asked for at once: to answer for one, dpkg reads what all packages have.
+    """
     if shutil.which('dpkg-query') is None:
-        return '', ''
-    real = pathlib.Path(file).resolve()
-    for path in (file, real, str(real).removeprefix('/usr'), f'/usr{file}'):
-        said = subprocess.run(['dpkg-query', '-S', path], capture_output=True, text=True)
-        if said.returncode == 0:
-            package = said.stdout.split(':')[0]
-            return package, run('dpkg-query', '-W', '-f', '${source:Package} ${Version}', package)
-    return '', ''
+        return {file: ('', '') for file in files}
+    wanted = [place for file in files for place in places(file)]
+    told = subprocess.run(['dpkg-query', '-S', *wanted], capture_output=True, text=True).stdout
+    package_of = {}
+    for line in told.splitlines():
+        package, _, place = line.partition(': ')
+        package_of[place] = package.split(':')[0]
+    found = {file: next((package_of[place] for place in places(file) if place in package_of), '')
+             for file in files}
+    versions = {'': ''}
+    if any(found.values()):
+        form = '${Package} ${source:Package} ${Version}\n'
+        listing = run('dpkg-query', '-W', '-f', form, *sorted(set(found.values()) - {''}))
+        versions.update(line.split(' ', 1) for line in listing.splitlines())
+    return {file: (package, versions[package]) for file, package in found.items()}
 
 
 def add(package, folder):
