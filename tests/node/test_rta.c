@@ -245,7 +245,7 @@ static void not_now_is_tried_again(void **state)
 {
     struct rig *rig = rig_create();
     struct played p = play_on(rig);
-    struct frame answer, f = request(&p, NODE_WRITE, 0, BLOCK);
+    struct frame answer = {0}, f = request(&p, NODE_WRITE, 0, BLOCK);
     rig->device_says = NODE_RETRY;
     rig->device_says_count = 3;
     assert_int_equal(answer_to(&p, &f).kind, 0);
