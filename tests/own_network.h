@@ -21,7 +21,7 @@ extern char **environ;
 // `ip` with these words. False: it is not there, or it failed.
 static inline bool own_network_ip(const char *words)
 {
-    char line[200], *argv[20] = {"ip"}, *save = NULL;
+    char line[300], *argv[20] = {"ip"}, *save = NULL;
     int count = 1, status;
     pid_t pid;
     snprintf(line, sizeof line, "%s", words);
