@@ -42,6 +42,8 @@
 static const duration_ns held_off_ns = 5 * NS_PER_S;
 static const duration_ns again_in_ns = 2 * NS_PER_S;
 
+static const char no_keepsake[] = "the keepsake cannot be written";
+
 enum device_state { DEVICE_UP, DEVICE_LOST, DEVICE_OPENING };
 
 struct device {
@@ -166,6 +168,11 @@ static void leave_opening(struct device *device, instant_ns now)
         enter_lost(device, instant_after(now, again_in_ns), device->opening_why.text);
         return;
     }
+    int error = fence_settle(&device->fence);
+    if (error != 0) {
+        enter_lost(device, instant_after(now, again_in_ns), no_keepsake);
+        return;
+    }
     device->state = DEVICE_UP;
     device->said = (struct why){""};
     say(device, "it is served again");
@@ -267,16 +274,17 @@ static void rbd_shut(void *ctx)
     free(device);
 }
 
-// Whether it can be served, and commands that a predecessor left may be carried out.
+// Whether it can be served, and commands that a predecessor left may be carried out. To a node that
+// may stand by nothing is submitted again.
 static int first_state(struct device *device, struct why *ret_why)
 {
     const struct session *session = &device->session;
     bool is_restart = device->host->is_restart;
-    if (!session->has_lock && (!is_restart || may_stand_by(device))) {
+    bool is_replayed = is_restart && !may_stand_by(device);
+    if (!session->has_lock && !is_replayed) {
         return -EBUSY;
     }
-    // To a node that may stand by nothing is submitted again.
-    if (is_restart && !may_stand_by(device) && !(session->has_lock && session->is_unbroken)) {
+    if (is_replayed && !(session->has_lock && session->is_unbroken)) {
         instant_ns now = device->host->clock_ns(device->host->ctx);
         enter_lost(device, instant_after(now, held_off_ns),
                    session->has_lock
@@ -284,7 +292,11 @@ static int first_state(struct device *device, struct why *ret_why)
                        : ret_why->text);
     }
     device->facts = session->facts;
-    return 0;
+    int error = is_replayed || is_read_only(device) ? 0 : fence_settle(&device->fence);
+    if (error != 0) {
+        why_say(ret_why, "%s", no_keepsake);
+    }
+    return error;
 }
 
 static int rbd_start(const struct weft_ddm_target *target, const struct weft_ddm_host *host,

@@ -61,7 +61,7 @@ int fence_init(struct fence *fence, int keepsake)
         return 0;
     }
     fence->past_fd = memfd_create("weft-rbd", MFD_CLOEXEC);
-    bool is_made = fence->past_fd >= 0 && ftruncate(fence->past_fd, sizeof(struct fence_past)) == 0;
+    bool is_made = fence->past_fd >= 0 && ftruncate(fence->past_fd, sizeof(struct fence_kept)) == 0;
     return is_made ? 0 : -errno;
 }
 
@@ -147,28 +147,92 @@ int fence_enter(struct fence *fence, const char *image, const struct fence_patie
 
 /* ---- the past -------------------------------------------------------------------------------- */
 
+static const off_t kept_past = offsetof(struct fence_kept, past);
+static const off_t kept_count = offsetof(struct fence_kept, count);
+
+static off_t kept_address(uint64_t number)
+{
+    size_t place = number % FENCE_PROCESS_COUNT_MAX * FENCE_ADDRESS_MAX;
+    return (off_t)(offsetof(struct fence_kept, processes) + place);
+}
+
+static uint64_t process_count(const struct fence *fence)
+{
+    uint64_t count;
+    ssize_t got = pread(fence->past_fd, &count, sizeof count, kept_count);
+    return got == sizeof count ? count : 0;
+}
+
+// The address first: who is killed in between has not opened the image.
+static bool process_add(struct fence *fence)
+{
+    uint64_t count = process_count(fence), next = count + 1;
+    return pwrite(fence->past_fd, fence->self, FENCE_ADDRESS_MAX, kept_address(count)) ==
+               FENCE_ADDRESS_MAX &&
+           pwrite(fence->past_fd, &next, sizeof next, kept_count) == sizeof next;
+}
+
+static bool is_process_of_ours(const struct fence *fence, const char *address)
+{
+    char all[FENCE_PROCESS_COUNT_MAX][FENCE_ADDRESS_MAX];
+    bool is_it = false;
+    if (pread(fence->past_fd, all, sizeof all, kept_address(0)) == sizeof all) {
+        for (unsigned i = 0; i < FENCE_PROCESS_COUNT_MAX; i++) {
+            is_it |= strncmp(all[i], address, sizeof all[i]) == 0;
+        }
+    }
+    return is_it;
+}
+
+int fence_begin(struct fence *fence, rados_t cluster)
+{
+    char *self = NULL;
+    int error = rados_getaddrs(cluster, &self);
+    if (error == 0) {
+        memset(fence->self, 0, sizeof fence->self);
+        snprintf(fence->self, sizeof fence->self, "%s", self);
+        free(self);
+        error = process_add(fence) ? 0 : -EIO;
+    }
+    return error;
+}
+
 static void past_read(const struct fence *fence, struct fence_past *ret)
 {
     *ret = (struct fence_past){0};
-    ssize_t got = pread(fence->past_fd, ret, sizeof *ret, 0);
-    for (unsigned i = 0; i < FENCE_PAST_MAX; i++) {
-        ret->owners[i][got == sizeof *ret ? FENCE_ADDRESS_MAX - 1 : 0] = '\0';
+    if (pread(fence->past_fd, ret, sizeof *ret, kept_past) != sizeof *ret) {
+        *ret = (struct fence_past){0};
     }
+    ret->record[FENCE_ADDRESS_MAX - 1] = '\0';
+    ret->last[FENCE_ADDRESS_MAX - 1] = '\0';
+    ret->next[FENCE_ADDRESS_MAX - 1] = '\0';
 }
 
-static int past_write(struct fence *fence, const char *first, const char *second)
+static int past_write(struct fence *fence, const char *record, const char *last, const char *next)
 {
     struct fence_past past = {0};
-    snprintf(past.owners[0], sizeof past.owners[0], "%s", first);
-    snprintf(past.owners[1], sizeof past.owners[1], "%s", second);
-    ssize_t written = pwrite(fence->past_fd, &past, sizeof past, 0);
+    snprintf(past.record, sizeof past.record, "%s", record);
+    snprintf(past.last, sizeof past.last, "%s", last);
+    snprintf(past.next, sizeof past.next, "%s", next);
+    ssize_t written = pwrite(fence->past_fd, &past, sizeof past, kept_past);
     return written == sizeof past ? 0 : -EIO;
+}
+
+static bool is_same(const char *one, const char *other)
+{
+    return one[0] != '\0' && strcmp(one, other) == 0;
 }
 
 static bool past_has(const struct fence_past *past, const char *owner)
 {
-    return owner[0] != '\0' &&
-           (strcmp(past->owners[0], owner) == 0 || strcmp(past->owners[1], owner) == 0);
+    return is_same(past->last, owner) || is_same(past->next, owner);
+}
+
+int fence_settle(struct fence *fence)
+{
+    struct fence_past past;
+    past_read(fence, &past);
+    return past_write(fence, past.last, past.last, past.next);
 }
 
 /* ---- what the image says --------------------------------------------------------------------- */
@@ -216,8 +280,9 @@ static int owner_find(rbd_image_t image, char ret[FENCE_ADDRESS_MAX])
     return error;
 }
 
-// Does a client of this address watch the image? Where that cannot be found out, it does.
-static bool is_watching(rbd_image_t image, const char *owner)
+// Does anybody watch the image whom `is_it` means? Where that cannot be found out, somebody does.
+static bool is_watched(rbd_image_t image, bool (*is_it)(const void *ctx, const char *watcher),
+                       const void *ctx)
 {
     rbd_image_watcher_t watchers[WATCHER_COUNT_MAX];
     size_t count = WATCHER_COUNT_MAX;
@@ -226,7 +291,7 @@ static bool is_watching(rbd_image_t image, const char *owner)
     }
     bool is_there = false;
     for (size_t i = 0; i < count; i++) {
-        is_there |= strcmp(watchers[i].addr, owner) == 0;
+        is_there |= is_it(ctx, watchers[i].addr);
     }
     rbd_watchers_list_cleanup(watchers, count);
     return is_there;
@@ -240,66 +305,92 @@ struct taking {
     rados_t cluster;
     rbd_image_t image;
     struct fence_past past;
-    char self[FENCE_ADDRESS_MAX];
-    char record[RECORD_MAX]; // before anything is done
+    char record[RECORD_MAX];       // before anything is done
+    char owner[FENCE_ADDRESS_MAX]; // as of the last look; empty: nobody has the lock
+    bool is_unbroken;
 };
 
-static bool is_dead(const struct taking *taking, const char *owner)
+static bool is_owner(const void *ctx, const char *watcher)
 {
-    return past_has(&taking->past, owner) ||
+    return strcmp(((const struct taking *)ctx)->owner, watcher) == 0;
+}
+
+static bool is_stranger(const void *ctx, const char *watcher)
+{
+    return !is_process_of_ours(((const struct taking *)ctx)->fence, watcher);
+}
+
+static bool owner_is_dead(const struct taking *taking)
+{
+    return past_has(&taking->past, taking->owner) ||
            (record_is_of_here(taking->fence, taking->record) &&
-            strcmp(record_owner(taking->record), owner) == 0) ||
-           !is_watching(taking->image, owner);
+            is_same(record_owner(taking->record), taking->owner)) ||
+           !is_watched(taking->image, is_owner, taking);
 }
 
-// Nobody else has had the lock since: it is still ours, or nobody's because it was just changing
-// hands here, and the last record is of us.
-static bool is_unbroken(const struct taking *taking, const char *owner)
+// Whom nobody else can have followed: the table of fence.h. A client that writes watches the image;
+// while one does that is none of ours, it may have had the lock and given it back.
+static bool is_unbroken(const struct taking *taking)
 {
-    bool was_changing = taking->past.owners[1][0] != '\0';
-    return past_has(&taking->past, record_owner(taking->record)) &&
-           (past_has(&taking->past, owner) || (owner[0] == '\0' && was_changing));
+    const struct fence_past *past = &taking->past;
+    const char *owner = taking->owner, *record = record_owner(taking->record);
+    bool is_changing = past->next[0] != '\0';
+    bool was_left = is_same(past->record, record);
+    bool is_ours =
+        (was_left && is_same(past->last, owner)) || (was_left && is_changing && owner[0] == '\0') ||
+        (was_left && is_same(past->next, owner)) ||
+        (is_same(past->next, owner) && past->record[0] != '\0' && is_same(owner, record));
+    return is_ours && !is_watched(taking->image, is_stranger, taking);
 }
 
-// Those of the past whose lock is not there to be broken are shut out all the same.
-static int past_shut_out(const struct taking *taking, const char *owner)
+static int shut_out(const struct taking *taking, const char *whom)
 {
-    int error = 0;
-    for (unsigned i = 0; i < FENCE_PAST_MAX && error == 0; i++) {
-        char address[FENCE_ADDRESS_MAX];
-        snprintf(address, sizeof address, "%s", taking->past.owners[i]);
-        if (address[0] != '\0' && strcmp(address, owner) != 0) {
-            error = rados_blocklist_add(taking->cluster, address, 0);
-            error = error == 0 ? rados_wait_for_latest_osdmap(taking->cluster) : error;
-        }
-    }
-    return error;
+    char address[FENCE_ADDRESS_MAX];
+    snprintf(address, sizeof address, "%s", whom);
+    int error = address[0] != '\0' ? rados_blocklist_add(taking->cluster, address, 0) : 0;
+    return error == 0 && address[0] != '\0' ? rados_wait_for_latest_osdmap(taking->cluster) : error;
 }
 
-static int acquire_when_free(const struct taking *taking, const char *owner)
+// Of who was killed while the lock changed hands something may still be on its way: the taking of
+// the lock, a record. Who is settled, and has the lock, is shut out when that is broken.
+static int past_shut_out(const struct taking *taking)
 {
+    const struct fence_past *past = &taking->past;
+    bool is_settled = past->next[0] == '\0' && is_same(past->last, taking->owner);
+    int error = is_settled ? 0 : shut_out(taking, past->last);
+    return error == 0 ? shut_out(taking, past->next) : error;
+}
+
+// -EBUSY: somebody was faster, and lives.
+static int acquire_when_free(const struct taking *taking)
+{
+    const char *owner = taking->owner;
     int error = 0;
     if (owner[0] != '\0') {
         error = rbd_lock_break(taking->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
-        error = error == -ENOENT ? 0 : error; // it has gone meanwhile
+    }
+    if (error == -ENOENT || error == -EBUSY) { // somebody else has broken it, and maybe no more
+        int failed = shut_out(taking, owner);
+        error = failed != 0 ? failed : error == -ENOENT ? 0 : error;
     }
     error = error == 0 ? rbd_lock_acquire(taking->image, RBD_LOCK_MODE_EXCLUSIVE) : error;
-    return error == -EROFS ? -EBUSY : error; // somebody was faster, and lives
+    return error == -EROFS ? -EBUSY : error;
 }
 
 // Until the lock is ours, or has been a living owner's for as long as it may.
-static int acquire(struct taking *taking, char owner[FENCE_ADDRESS_MAX],
-                   const struct fence_patience *patience, struct why *ret_why)
+static int acquire(struct taking *taking, const struct fence_patience *patience,
+                   struct why *ret_why)
 {
     instant_ns until = instant_after(clock_now(), patience->for_lock);
     bool has_said = patience->on_wait == NULL;
     for (;;) {
-        int error =
-            owner[0] == '\0' || is_dead(taking, owner) ? acquire_when_free(taking, owner) : -EBUSY;
+        bool may_take = taking->owner[0] == '\0' || owner_is_dead(taking);
+        int error = may_take ? acquire_when_free(taking) : -EBUSY;
         if (error != -EBUSY) {
             return error == 0 ? 0 : fail(ret_why, error, "the image's exclusive lock");
         }
-        why_say(ret_why, "%.100s has the image's exclusive lock, and lives", owner);
+        taking->is_unbroken = false;
+        why_say(ret_why, "%.100s has the image's exclusive lock, and lives", taking->owner);
         if (clock_now() >= until) {
             return -EBUSY;
         }
@@ -308,62 +399,70 @@ static int acquire(struct taking *taking, char owner[FENCE_ADDRESS_MAX],
             has_said = true;
         }
         poll(NULL, 0, LOOK_AGAIN_MS);
-        if ((error = owner_find(taking->image, owner)) != 0) {
+        if ((error = owner_find(taking->image, taking->owner)) != 0) {
             return fail(ret_why, error, "the owner of the image's lock");
         }
     }
 }
 
-static int taking_begin(struct taking *taking, char owner[FENCE_ADDRESS_MAX])
+// Once nothing of the past is on its way any more.
+static int taking_look(struct taking *taking)
 {
-    char *self = NULL;
-    int error = rados_getaddrs(taking->cluster, &self);
-    if (error == 0) {
-        snprintf(taking->self, sizeof taking->self, "%s", self);
-        free(self);
-        past_read(taking->fence, &taking->past);
-        error = record_read(taking->image, taking->record);
-    }
-    return error == 0 ? owner_find(taking->image, owner) : error;
+    int error = record_read(taking->image, taking->record);
+    error = error == 0 ? owner_find(taking->image, taking->owner) : error;
+    taking->is_unbroken = error == 0 && is_unbroken(taking);
+    return error;
+}
+
+// The successor of a process that is killed from here on knows what that found, and whom it broke.
+static int taking_announce(struct taking *taking)
+{
+    const char *record = taking->is_unbroken ? record_owner(taking->record) : "";
+    const char *last = past_has(&taking->past, taking->owner) ? taking->owner : "";
+    return past_write(taking->fence, record, last, taking->fence->self);
 }
 
 // The lock is ours: says so with the image, before the first write.
-static int taking_end(struct taking *taking, bool *ret_is_unbroken)
+static int taking_end(struct taking *taking)
 {
     char record[RECORD_MAX];
     int error = record_read(taking->image, record);
-    *ret_is_unbroken &= error == 0 && strcmp(record, taking->record) == 0;
-    snprintf(record, sizeof record, "%s %s", taking->fence->here, taking->self);
+    taking->is_unbroken &= error == 0 && strcmp(record, taking->record) == 0 &&
+                           !is_watched(taking->image, is_stranger, taking);
+    error = error == 0 ? taking_announce(taking) : error;
+    snprintf(record, sizeof record, "%s %s", taking->fence->here, taking->fence->self);
     error = error == 0 ? rbd_metadata_set(taking->image, record_key, record) : error;
-    return error == 0 ? past_write(taking->fence, taking->self, "") : error;
+    const char *whose = taking->is_unbroken ? taking->fence->self : "";
+    return error == 0 ? past_write(taking->fence, whose, taking->fence->self, "") : error;
 }
 
 int fence_take(struct fence *fence, rados_t cluster, rbd_image_t image,
                const struct fence_patience *patience, bool *ret_is_unbroken, struct why *ret_why)
 {
     struct taking taking = {.fence = fence, .cluster = cluster, .image = image};
-    char owner[FENCE_ADDRESS_MAX];
     *ret_is_unbroken = false;
-    int error = taking_begin(&taking, owner);
+    past_read(fence, &taking.past);
+    int error = owner_find(image, taking.owner);
     if (error != 0) {
         return fail(ret_why, error, "the owner of the image's lock");
     }
-    *ret_is_unbroken = is_unbroken(&taking, owner);
-    error = past_shut_out(&taking, owner);
+    error = past_shut_out(&taking);
     if (error != 0) {
         return fail(ret_why, error, "shutting out the process before");
     }
-    // The successor of a process that is killed from here on knows both.
-    const char *last = past_has(&taking.past, owner) ? owner : taking.past.owners[0];
-    error = past_write(fence, last, taking.self);
-    error = error == 0 ? acquire(&taking, owner, patience, ret_why)
-                       : fail(ret_why, error, "the keepsake");
+    error = taking_look(&taking);
+    if (error != 0) {
+        return fail(ret_why, error, "the owner of the image's lock");
+    }
+    error = taking_announce(&taking);
+    error = error == 0 ? acquire(&taking, patience, ret_why) : fail(ret_why, error, "the keepsake");
     if (error == -EBUSY) {
-        past_write(fence, "", ""); // broken for good, and shut out
+        past_write(fence, "", "", fence->self); // broken for good, and shut out
     }
     if (error != 0) {
         return error;
     }
-    error = taking_end(&taking, ret_is_unbroken);
+    error = taking_end(&taking);
+    *ret_is_unbroken = error == 0 && taking.is_unbroken;
     return error == 0 ? 0 : fail(ret_why, error, "the record of the image's owner");
 }

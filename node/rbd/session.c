@@ -215,7 +215,10 @@ int session_open(const struct session_wish *wish, struct session *ret, struct wh
         rados_shutdown(ret->cluster);
         return error;
     }
-    error = image_open(ret, wish, ret_why);
+    if (wish->fence != NULL && (error = fence_begin(wish->fence, ret->cluster)) != 0) {
+        fail(ret_why, error, "the keepsake of image", wish->spec->image);
+    }
+    error = error == 0 ? image_open(ret, wish, ret_why) : error;
     error = error == 0 ? facts_find(ret, wish->spec, ret_why) : error;
     if (error == 0 && wish->fence != NULL) {
         error = lock_take(ret, wish, ret_why);

@@ -27,7 +27,8 @@ enum { TEXT_MAX = 256, SAID_MAX = 1024 };
 static struct {
     char owner[TEXT_MAX];  // of the lock; empty: nobody
     char record[TEXT_MAX]; // with the image; empty: none
-    const char *watcher;   // who watches, beside a stranger; NULL: nobody
+    const char *self;      // this process's address; NULL: self
+    const char *watcher;   // who watches beside this process; NULL: nobody
     char told[SAID_MAX];   // what it was told to do, in order
     const char *fails;     // which call fails, how, and after how many waits
     int error;
@@ -55,7 +56,7 @@ static void tell(const char *what, const char *whom)
 int rados_getaddrs(rados_t at, char **ret_addrs)
 {
     int error = outcome("addrs");
-    *ret_addrs = error == 0 ? strdup("self") : NULL;
+    *ret_addrs = error == 0 ? strdup(cluster.self != NULL ? cluster.self : "self") : NULL;
     return error;
 }
 
@@ -139,7 +140,7 @@ int rbd_watchers_list(rbd_image_t image, rbd_image_watcher_t *watchers, size_t *
         return outcome("watchers");
     }
     assert_true(*max_count >= 2);
-    const char *there[] = {"stranger", cluster.watcher};
+    const char *there[] = {"self", cluster.watcher};
     *max_count = cluster.watcher != NULL ? 2 : 1;
     for (size_t i = 0; i < *max_count; i++) {
         watchers[i] = (rbd_image_watcher_t){.addr = strdup(there[i])};
@@ -208,28 +209,41 @@ static void on_wait(void *ctx, const char *who)
 #define HERE "@"
 
 struct taken {
-    const char *past[FENCE_PAST_MAX], *owner, *record, *watcher;
+    struct {
+        const char *record, *last, *next;
+    } past;
+    const char *owner, *record, *watcher;
     // What comes of it.
     bool is_unbroken;
     int error;
     const char *told;
 };
 
-static void past_set(struct fence *fence, const char *const owners[FENCE_PAST_MAX])
+static void text_put(char ret[FENCE_ADDRESS_MAX], const char *text)
 {
-    struct fence_past past = {0};
-    for (unsigned i = 0; i < FENCE_PAST_MAX; i++) {
-        snprintf(past.owners[i], sizeof past.owners[i], "%s", owners[i] != NULL ? owners[i] : "");
-    }
-    assert_int_equal(pwrite(fence->past_fd, &past, sizeof past, 0), sizeof past);
+    snprintf(ret, FENCE_ADDRESS_MAX, "%s", text != NULL ? text : "");
 }
 
-static void past_is(struct fence *fence, const char *first, const char *second)
+// Its processes were those that have had the lock.
+static void past_set(struct fence *fence, const struct taken *c)
+{
+    struct fence_kept kept = {.count = 2};
+    text_put(kept.past.record, c->past.record);
+    text_put(kept.past.last, c->past.last);
+    text_put(kept.past.next, c->past.next);
+    text_put(kept.processes[0], c->past.last);
+    text_put(kept.processes[1], c->past.next);
+    assert_int_equal(pwrite(fence->past_fd, &kept, sizeof kept, 0), sizeof kept);
+}
+
+static void past_is(const struct fence *fence, const char *record, const char *last,
+                    const char *next)
 {
     struct fence_past past;
     assert_int_equal(pread(fence->past_fd, &past, sizeof past, 0), sizeof past);
-    assert_string_equal(past.owners[0], first);
-    assert_string_equal(past.owners[1], second);
+    assert_string_equal(past.record, record);
+    assert_string_equal(past.last, last);
+    assert_string_equal(past.next, next);
 }
 
 static void record_set(const struct fence *fence, const char *record)
@@ -247,7 +261,8 @@ static void begin(struct fence *fence, const struct taken *c)
     clock_now = 5 * NS_PER_S;
     assert_int_equal(fence_init(fence, -1), 0);
     assert_true(strlen(fence->here) > 40);
-    past_set(fence, c->past);
+    past_set(fence, c);
+    assert_int_equal(fence_begin(fence, NULL), 0);
     snprintf(cluster.owner, sizeof cluster.owner, "%s", c->owner != NULL ? c->owner : "");
     record_set(fence, c->record);
     cluster.watcher = c->watcher;
@@ -268,6 +283,11 @@ static int take(struct fence *fence, const struct fence_patience *with, bool *re
     return error;
 }
 
+#define SETTLED(who)               \
+    {                              \
+        .record = who, .last = who \
+    }
+
 static const struct taken locks[] = {
     // Nobody's image.
     {.told = "take, record"},
@@ -275,51 +295,82 @@ static const struct taken locks[] = {
     // A dead owner's, by what the cluster sees, by what this machine sees, by the keepsake.
     {.owner = "old", .told = "break old, take, record"},
     {.owner = "old", .watcher = "old", .record = HERE " old", .told = "break old, take, record"},
-    {.past = {"old"},
+    {.past = SETTLED("old"),
      .owner = "old",
      .watcher = "old",
      .record = "away old",
      .is_unbroken = true,
      .told = "break old, take, record"},
-    // While it changed hands: the one before, or the next.
-    {.past = {"old", "new"},
+    // While it changed hands: the one before, nobody, the next, and the next with a record.
+    {.past = {"old", "old", "new"},
      .owner = "old",
      .record = HERE " old",
      .is_unbroken = true,
-     .told = "shut out new, map, break old, take, record"},
-    {.past = {"old", "new"},
-     .owner = "new",
-     .watcher = "new",
-     .record = HERE " old",
-     .is_unbroken = true,
-     .told = "shut out old, map, break new, take, record"},
-    {.past = {"old", "new"},
+     .told = "shut out old, map, shut out new, map, break old, take, record"},
+    {.past = {"old", "old", "new"},
      .record = HERE " old",
      .is_unbroken = true,
      .told = "shut out old, map, shut out new, map, take, record"},
-    {.past = {"old", "new"},
+    {.past = {"old", "old", "new"},
+     .owner = "new",
+     .record = HERE " old",
+     .is_unbroken = true,
+     .told = "shut out old, map, shut out new, map, break new, take, record"},
+    {.past = {"old", "old", "new"},
+     .owner = "new",
      .record = HERE " new",
      .is_unbroken = true,
+     .told = "shut out old, map, shut out new, map, break new, take, record"},
+    // The record is of one before the one before.
+    {.past = {"older", "old", "new"},
+     .owner = "new",
+     .record = HERE " older",
+     .is_unbroken = true,
+     .told = "shut out old, map, shut out new, map, break new, take, record"},
+    {.past = {"older", "", "new"},
+     .record = HERE " older",
+     .is_unbroken = true,
+     .told = "shut out new, map, take, record"},
+    // Nobody's, but not while it changed hands, or with a record: somebody has broken it.
+    {.past = SETTLED("old"), .record = HERE " old", .told = "shut out old, map, take, record"},
+    {.past = {"old", "old", "new"},
+     .record = HERE " new",
      .told = "shut out old, map, shut out new, map, take, record"},
-    // Not changing hands, and nobody's: somebody has broken it.
-    {.past = {"old"}, .record = HERE " old", .told = "shut out old, map, take, record"},
     // Another has had it, or has it.
-    {.past = {"old", "new"},
+    {.past = {"old", "old", "new"},
      .record = HERE " third",
      .told = "shut out old, map, shut out new, map, take, record"},
-    {.past = {"old"}, .owner = "old", .record = HERE " third", .told = "break old, take, record"},
-    {.past = {"old"},
+    {.past = SETTLED("old"),
+     .owner = "old",
+     .record = HERE " third",
+     .told = "break old, take, record"},
+    {.past = SETTLED("old"),
      .owner = "third",
      .record = HERE " old",
      .told = "shut out old, map, break third, take, record"},
-    {.past = {"old"}, .owner = "old", .told = "break old, take, record"},
-    {.past = {"old"}, .owner = "old", .record = "nobody", .told = "break old, take, record"},
+    {.past = SETTLED("old"), .owner = "old", .told = "break old, take, record"},
+    {.past = SETTLED("old"), .owner = "old", .record = "nobody", .told = "break old, take, record"},
+    // A predecessor has seen that.
+    {.past = {"", "old", ""},
+     .owner = "old",
+     .record = HERE " old",
+     .told = "break old, take, record"},
+    {.past = {"", "old", "new"},
+     .owner = "new",
+     .record = HERE " new",
+     .told = "shut out old, map, shut out new, map, break new, take, record"},
+    // Another may have had it.
+    {.past = SETTLED("old"),
+     .owner = "old",
+     .watcher = "third",
+     .record = HERE " old",
+     .told = "break old, take, record"},
     // A living owner: elsewhere, of another boot, or of a name that only begins so.
     {.owner = "old", .watcher = "old", .error = -EBUSY, .told = ""},
     {.owner = "old", .watcher = "old", .record = "away old", .error = -EBUSY, .told = ""},
     {.owner = "old", .watcher = "old", .record = HERE "x old", .error = -EBUSY, .told = ""},
     {.owner = "old", .watcher = "old", .record = HERE " other", .error = -EBUSY, .told = ""},
-    {.past = {"older"},
+    {.past = SETTLED("older"),
      .owner = "old",
      .watcher = "old",
      .record = HERE " older",
@@ -339,13 +390,13 @@ static void whose_lock_is_taken_and_whose_past_is_unbroken(void **state)
         assert_string_equal(cluster.told, c->told);
         if (c->error == 0) {
             assert_int_equal(is_unbroken, c->is_unbroken);
-            past_is(&fence, "self", "");
+            past_is(&fence, c->is_unbroken ? "self" : "", "self", "");
             char record[TEXT_MAX];
             snprintf(record, sizeof record, "%s self", fence.here);
             assert_string_equal(cluster.record, record);
             assert_false(why_is_said(&why));
         } else {
-            past_is(&fence, "", "");
+            past_is(&fence, "", "", "self");
             assert_string_equal(why.text, "old has the image's exclusive lock, and lives");
         }
         assert_int_equal(waits, 0);
@@ -353,68 +404,141 @@ static void whose_lock_is_taken_and_whose_past_is_unbroken(void **state)
     }
 }
 
+static const struct {
+    const char *call;
+    int error, expected;
+    const char *why, *told, *past[3];
+} refusals[] = {
+    {"get",
+     -EIO,
+     -EIO,
+     "the owner of the image's lock",
+     "shut out old, map, shut out new, map",
+     {"old", "old", "new"}},
+    {"owners", -EPERM, -EPERM, "the owner of the image's lock", "", {"old", "old", "new"}},
+    {"shut out",
+     -EPERM,
+     -EPERM,
+     "shutting out the process before",
+     "shut out old",
+     {"old", "old", "new"}},
+    {"map",
+     -ETIMEDOUT,
+     -ETIMEDOUT,
+     "shutting out the process before",
+     "shut out old, map",
+     {"old", "old", "new"}},
+    {"break",
+     -EPERM,
+     -EPERM,
+     "the image's exclusive lock",
+     "shut out old, map, shut out new, map, break old",
+     {"old", "old", "self"}},
+    {"break",
+     -ENOENT,
+     0,
+     "",
+     "shut out old, map, shut out new, map, break old, shut out old, map, take, record",
+     {"self", "self", ""}},
+    {"break",
+     -EBUSY,
+     -EBUSY,
+     "has the image's exclusive lock, and lives",
+     "shut out old, map, shut out new, map, break old, shut out old, map",
+     {"", "", "self"}},
+    {"take",
+     -EIO,
+     -EIO,
+     "the image's exclusive lock",
+     "shut out old, map, shut out new, map, break old, take",
+     {"old", "old", "self"}},
+    {"take",
+     -EROFS,
+     -EBUSY,
+     "has the image's exclusive lock, and lives",
+     "shut out old, map, shut out new, map, break old, take",
+     {"", "", "self"}},
+    {"set",
+     -EIO,
+     -EIO,
+     "the record of the image's owner",
+     "shut out old, map, shut out new, map, break old, take, record",
+     {"old", "old", "self"}},
+    {"get",
+     -ERANGE,
+     0,
+     "",
+     "shut out old, map, shut out new, map, break old, take, record",
+     {"", "self", ""}},
+};
+
 static void each_refusal_of_the_cluster_is_passed_on(void **state)
 {
-    static const struct {
-        const char *call;
-        int error, expected;
-        const char *why, *told, *past[FENCE_PAST_MAX];
-    } cases[] = {
-        {"addrs", -EIO, -EIO, "the owner of the image's lock", "", {"old", "new"}},
-        {"get", -EIO, -EIO, "the owner of the image's lock", "", {"old", "new"}},
-        {"owners", -EPERM, -EPERM, "the owner of the image's lock", "", {"old", "new"}},
-        {"shut out",
-         -EPERM,
-         -EPERM,
-         "shutting out the process before",
-         "shut out new",
-         {"old", "new"}},
-        {"map",
-         -ETIMEDOUT,
-         -ETIMEDOUT,
-         "shutting out the process before",
-         "shut out new, map",
-         {"old", "new"}},
-        {"break",
-         -EPERM,
-         -EPERM,
-         "the image's exclusive lock",
-         "shut out new, map, break old",
-         {"old", "self"}},
-        {"break", -ENOENT, 0, "", "shut out new, map, break old, take, record", {"self", ""}},
-        {"take",
-         -EIO,
-         -EIO,
-         "the image's exclusive lock",
-         "shut out new, map, break old, take",
-         {"old", "self"}},
-        {"take",
-         -EROFS,
-         -EBUSY,
-         "has the image's exclusive lock, and lives",
-         "shut out new, map, break old, take",
-         {"", ""}},
-        {"set",
-         -EIO,
-         -EIO,
-         "the record of the image's owner",
-         "shut out new, map, break old, take, record",
-         {"old", "self"}},
-        {"get", -ERANGE, 0, "", "shut out new, map, break old, take, record", {"self", ""}},
-    };
-    static const struct taken c = {.past = {"old", "new"}, .owner = "old", .record = HERE " old"};
-    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    static const struct taken c = {
+        .past = {"old", "old", "new"}, .owner = "old", .record = HERE " old"};
+    for (unsigned i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         struct fence fence;
         struct why why;
         bool is_unbroken;
         begin(&fence, &c);
-        cluster.fails = cases[i].call;
-        cluster.error = cases[i].error;
-        assert_int_equal(take(&fence, &no_patience, &is_unbroken, &why), cases[i].expected);
-        assert_non_null(strstr(why.text, cases[i].why));
-        assert_string_equal(cluster.told, cases[i].told);
-        assert_false(is_unbroken && cases[i].told[0] == '\0');
-        past_is(&fence, cases[i].past[0], cases[i].past[1]);
+        cluster.fails = refusals[i].call;
+        cluster.error = refusals[i].error;
+        assert_int_equal(take(&fence, &no_patience, &is_unbroken, &why), refusals[i].expected);
+        assert_non_null(strstr(why.text, refusals[i].why));
+        assert_string_equal(cluster.told, refusals[i].told);
+        assert_false(is_unbroken && refusals[i].expected != 0);
+        past_is(&fence, refusals[i].past[0], refusals[i].past[1], refusals[i].past[2]);
+        fence_fini(&fence);
+    }
+}
+
+static void a_process_whose_address_is_not_told_begins_nothing(void **state)
+{
+    struct fence fence;
+    begin(&fence, &(struct taken){0});
+    cluster.fails = "addrs";
+    cluster.error = -EIO;
+    assert_int_equal(fence_begin(&fence, NULL), -EIO);
+    fence_fini(&fence);
+}
+
+static void a_broken_past_is_whole_again_when_nothing_is_left_of_it(void **state)
+{
+    static const struct taken c = {.past = SETTLED("old"), .owner = "old", .record = HERE " third"};
+    struct fence fence;
+    struct why why;
+    bool is_unbroken;
+    begin(&fence, &c);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(take(&fence, &no_patience, &is_unbroken, &why), 0);
+        assert_false(is_unbroken);
+        text_put(cluster.owner, "self");
+    }
+    assert_int_equal(fence_settle(&fence), 0);
+    past_is(&fence, "self", "self", "");
+    assert_int_equal(take(&fence, &no_patience, &is_unbroken, &why), 0);
+    assert_true(is_unbroken);
+    fence_fini(&fence);
+}
+
+// Their watches last for half a minute, and they are many while one after the other is killed.
+static void who_watches_and_was_killed_before_the_lock_was_ours_is_no_stranger(void **state)
+{
+    struct fence fence;
+    struct why why;
+    bool is_unbroken;
+    for (unsigned after = FENCE_PROCESS_COUNT_MAX - 1; after <= FENCE_PROCESS_COUNT_MAX; after++) {
+        begin(&fence,
+              &(struct taken){.past = SETTLED("old"), .owner = "old", .record = HERE " old"});
+        cluster.watcher = "killed";
+        cluster.self = "killed";
+        assert_int_equal(fence_begin(&fence, NULL), 0);
+        cluster.self = NULL;
+        for (unsigned i = 0; i < after; i++) {
+            assert_int_equal(fence_begin(&fence, NULL), 0);
+        }
+        assert_int_equal(take(&fence, &no_patience, &is_unbroken, &why), 0);
+        assert_int_equal(is_unbroken, after < FENCE_PROCESS_COUNT_MAX);
         fence_fini(&fence);
     }
 }
@@ -436,7 +560,7 @@ static void a_record_that_changes_before_the_lock_is_ours_breaks_the_past(void *
     struct fence fence;
     struct why why;
     bool is_unbroken;
-    begin(&fence, &(struct taken){.past = {"old"}, .owner = "old", .record = HERE " old"});
+    begin(&fence, &(struct taken){.past = SETTLED("old"), .owner = "old", .record = HERE " old"});
     cluster.other = "away third";
     assert_int_equal(take(&fence, &no_patience, &is_unbroken, &why), 0);
     assert_false(is_unbroken);
@@ -531,12 +655,12 @@ static void the_end_of_who_has_an_image_is_heard_at_once(void **state)
 static void a_keepsake_is_the_successors(void **state)
 {
     struct fence first, second;
-    begin(&first, &(struct taken){.past = {"old", "new"}});
+    begin(&first, &(struct taken){.past = {"oldest", "old", "new"}});
     assert_int_equal(fence_init(&second, dup(first.past_fd)), 0);
-    past_is(&second, "old", "new");
+    past_is(&second, "oldest", "old", "new");
     int kept = second.past_fd;
     fence_fini(&first);
-    past_is(&second, "old", "new");
+    past_is(&second, "oldest", "old", "new");
     fence_fini(&second);
     assert_int_equal(pread(kept, &kept, 1, 0), -1); // it was closed
 }
@@ -546,9 +670,10 @@ static void a_keepsake_that_is_cut_says_nothing(void **state)
     struct fence fence;
     struct why why;
     bool is_unbroken;
-    begin(&fence,
-          &(struct taken){
-              .past = {"older", "old"}, .owner = "old", .watcher = "old", .record = "away old"});
+    begin(&fence, &(struct taken){.past = {"older", "old", ""},
+                                  .owner = "old",
+                                  .watcher = "old",
+                                  .record = "away old"});
     assert_int_equal(ftruncate(fence.past_fd, sizeof(struct fence_past) - 1), 0);
     assert_int_equal(take(&fence, &no_patience, &is_unbroken, &why), -EBUSY);
     fence_fini(&fence);
@@ -582,6 +707,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(whose_lock_is_taken_and_whose_past_is_unbroken),
         CASE(each_refusal_of_the_cluster_is_passed_on),
+        CASE(a_process_whose_address_is_not_told_begins_nothing),
+        CASE(a_broken_past_is_whole_again_when_nothing_is_left_of_it),
+        CASE(who_watches_and_was_killed_before_the_lock_was_ours_is_no_stranger),
         CASE(who_cannot_be_found_out_about_lives),
         CASE(a_record_that_changes_before_the_lock_is_ours_breaks_the_past),
         CASE(a_living_owner_is_waited_for_as_long_as_he_may),
