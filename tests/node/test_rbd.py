@@ -5,6 +5,7 @@ with one image."""
 
 import contextlib
 import hashlib
+import itertools
 import re
 import time
 
@@ -59,15 +60,19 @@ def kill_rtas(node):
 
 def kill(node):
     """With its RTA, which has no time to give anything back."""
-    rta, = node.rtas()
-    os.kill(rta, signal.SIGSTOP)
+    pid, = node.rtas()
+    os.kill(pid, signal.SIGSTOP)
     node.process.kill()
-    os.kill(rta, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
     node.process.wait()
 
 
+def rta(node):
+    return node.status()['rtas'][0]
+
+
 def in_flight(node):
-    return node.status()['rtas'][0]['in_flight']
+    return rta(node)['in_flight']
 
 
 def lock_of(ceph, name):
@@ -202,10 +207,19 @@ def an_image_is_served_once():
 
 @case
 def fio_verifies_while_rtas_are_killed():
-    seconds = count(4, 60)
+    """Each as soon as it serves, and two successors at some point of their way there: so the lock
+    is found by those after them in every state of changing hands."""
+    pauses = itertools.cycle((0.1, 0.2, 0.4, 0.05, 0.3))
+
+    def kill_three():
+        until(lambda: rta(node)['state'] == 'ready', LIMIT)
+        kill_rtas(node)
+        for _ in range(2):
+            time.sleep(next(pauses))
+            kill_rtas(node)
     with Node(cluster().image('killed')) as node:
-        loaded(node, seconds, lambda: kill_rtas(node))
-        assert node.status()['rtas'][0]['restarts'] >= seconds // 2
+        loaded(node, count(4, 60), kill_three)
+        assert rta(node)['restarts'] >= 2
         assert 'rbd: image' not in node.said(), node.said()
 
 
@@ -412,8 +426,8 @@ def a_node_whose_lock_is_taken_away_stands_by_and_no_host_sees_an_error():
     with two_nodes('taken') as (active, standby), session(active.address, NQN) as (_, queue):
         assert queue.write(0, b'a' * 512).status == 0
         active.process.send_signal(signal.SIGSTOP)
-        for rta in active.rtas():
-            os.kill(rta, signal.SIGSTOP)
+        for pid in active.rtas():
+            os.kill(pid, signal.SIGSTOP)
         break_lock(ceph, 'taken')
         for pid in (*active.rtas(), active.process.pid):
             os.kill(pid, signal.SIGCONT)
