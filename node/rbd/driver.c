@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <weft/ddm.h>
 
@@ -305,6 +306,9 @@ static int rbd_start(const struct weft_ddm_target *target, const struct weft_ddm
     struct why why = {""};
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL) {
+        if (host->keepsake >= 0) {
+            close(host->keepsake);
+        }
         return -ENOMEM;
     }
     device->host = host;
