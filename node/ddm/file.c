@@ -29,6 +29,7 @@
 
 enum {
     FILE_DEPTH = 128,
+    SECTOR_LEN = 512,
     FILE_ZEROES_LEN = 1 << 20,
 };
 
@@ -100,6 +101,21 @@ static void instance_set(struct file *file, const struct stat *status)
              (uintmax_t)status->st_ino, (uintmax_t)disk);
 }
 
+// What direct=on takes at the least, where the file system says so (statx(2), Linux 6.1): a file on
+// a disk of 4 KiB blocks takes no less.
+static uint32_t direct_sector(int fd)
+{
+    uint32_t sector = SECTOR_LEN;
+#ifdef STATX_DIOALIGN
+    struct statx status;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
+        (status.stx_mask & STATX_DIOALIGN) != 0 && status.stx_dio_offset_align > sector) {
+        sector = status.stx_dio_offset_align;
+    }
+#endif
+    return sector;
+}
+
 static int size_find(struct file *file)
 {
     struct stat status;
@@ -112,9 +128,12 @@ static int size_find(struct file *file)
         return S_ISDIR(status.st_mode) ? -EISDIR : -ENODEV;
     }
     file->size = (uint64_t)status.st_size;
-    int sector = 512;
-    if (file->is_block_device && (ioctl(file->fd, BLKGETSIZE64, &file->size) != 0 ||
-                                  ioctl(file->fd, BLKSSZGET, &sector) != 0)) {
+    if (!file->is_block_device) {
+        return 0;
+    }
+    int sector;
+    if (ioctl(file->fd, BLKGETSIZE64, &file->size) != 0 ||
+        ioctl(file->fd, BLKSSZGET, &sector) != 0) {
         return -errno;
     }
     file->sector = (uint32_t)sector;
@@ -222,6 +241,7 @@ static int file_setup(struct file *file, const char *path, unsigned engine)
     if (file->fd < 0) {
         return -errno;
     }
+    file->sector = file->is_direct ? direct_sector(file->fd) : SECTOR_LEN;
     origin_set(file, path);
     int error = size_find(file);
     if (error == 0) {

@@ -26,6 +26,7 @@ enum { SECTOR = 4096, FILE_LEN = 4 << 20, TRACE_MAX = 1024, PIECE = 1 << 20 };
 // The kernel, as threads of the engine ask it, one at a time.
 static struct {
     bool is_disk;
+    unsigned direct_align;            // of files, with direct=on; 0: it does not say
     bool refuses_punch, refuses_zero; // for good: so it does when the volume is opened
     int punch_error, zero_error;      // ... or from when the test says so; 0: none
     int sync_error, write_error;      // the errno of the next; 0: none
@@ -53,6 +54,7 @@ static int failing(int error)
 
 int __wrap_fallocate64(int fd, int mode, off_t offset, off_t len);
 int __real_fallocate64(int fd, int mode, off_t offset, off_t len);
+int __wrap_statx(int fd, const char *at, int flags, unsigned mask, struct statx *ret);
 int __wrap_fdatasync(int fd);
 int __wrap_fstat64(int fd, struct stat *ret);
 int __real_fstat64(int fd, struct stat *ret);
@@ -94,6 +96,18 @@ int __wrap_fstat64(int fd, struct stat *ret)
         ret->st_size = 0;
     }
     return error;
+}
+
+int __wrap_statx(int fd, const char *at, int flags, unsigned mask, struct statx *ret)
+{
+    assert_string_equal(at, "");
+    assert_int_equal(flags, AT_EMPTY_PATH);
+    memset(ret, 0, sizeof *ret);
+    ret->stx_mask = STATX_BASIC_STATS | (kernel.direct_align > 0 ? mask : 0);
+#ifdef STATX_DIOALIGN
+    ret->stx_dio_offset_align = kernel.direct_align;
+#endif
+    return 0;
 }
 
 int __wrap_ioctl(int fd, unsigned long request, void *ret)
@@ -172,15 +186,20 @@ static struct volume_profile probed(void)
     return profile;
 }
 
-static void opened(void)
+static void opened_with(const char *parameters)
 {
     const struct ddm_host host = {
         .pool = memory, .pool_len = FILE_LEN, .keepsake = -1, .clock = no_clock, .say = say};
     struct why why = {""};
     char uri[128];
-    snprintf(uri, sizeof uri, "file:%s?engine=threads", path);
+    snprintf(uri, sizeof uri, "file:%s?engine=threads%s", path, parameters);
     assert_int_equal(ddm_registry_open(uri, &host, &ddm, &why), 0);
     kernel.is_told = true;
+}
+
+static void opened(void)
+{
+    opened_with("");
 }
 
 static void on_end(void *ctx, struct ddm_command *command)
@@ -403,6 +422,39 @@ static void zeroes_of_parts_of_sectors_are_written(void **state)
     expect(NODE_WRITE_ZEROES, SECTOR, SECTOR, NODE_NO_HOLE, NODE_OK, "zero 4096+4096, ");
 }
 
+#ifdef STATX_DIOALIGN
+enum { TOLD = 4096 };
+#else
+enum { TOLD = 512 }; // the system's headers are older than Linux 6.1
+#endif
+
+// tmpfs takes O_DIRECT from Linux 6.6 on.
+static void direct_writes_are_aligned_as_the_file_system_says(void **state)
+{
+    static const struct {
+        unsigned told, alignment;
+    } cases[] = {{0, 512}, {512, 512}, {4096, TOLD}, {1, 512}};
+    int fd = open(path, O_RDWR | O_DIRECT);
+    close(fd);
+    if (fd < 0) {
+        print_message("SKIP: no file here can be opened past the page cache\n");
+        skip();
+    }
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        kernel.direct_align = cases[i].told;
+        opened_with("&direct=on");
+        struct volume_profile profile = probed();
+        assert_int_equal(profile.alignment, cases[i].alignment);
+        assert_int_equal(profile.block_size, cases[i].alignment);
+        ddm->driver->close(ddm);
+        ddm = NULL;
+    }
+    kernel.direct_align = 4096;
+    opened();
+    assert_int_equal(probed().alignment, 1);
+    assert_int_equal(probed().block_size, 512);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fresh, over)
 
 int main(void)
@@ -418,6 +470,7 @@ int main(void)
         TEST(a_disk_has_its_sectors_and_no_extents),
         TEST(a_trim_of_a_disk_is_that_of_its_whole_sectors),
         TEST(zeroes_of_parts_of_sectors_are_written),
+        TEST(direct_writes_are_aligned_as_the_file_system_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
