@@ -25,12 +25,17 @@ static bool line_read(const char *path, char *ret, size_t capacity)
     return is_there && *ret != '\0';
 }
 
+// An image that has not been started yet has a word there, the same on all machines made of it.
+static bool machine_id_read(char *ret, size_t capacity)
+{
+    return line_read("/etc/machine-id", ret, capacity) && strcmp(ret, "uninitialized") != 0;
+}
+
 static void name_derive(struct weft_nvme *nvme)
 {
     char machine[64], text[UUID_STR_LEN];
     uuid_t uuid;
-    if (!line_read("/etc/machine-id", machine, sizeof machine) &&
-        gethostname(machine, sizeof machine) != 0) {
+    if (!machine_id_read(machine, sizeof machine) && gethostname(machine, sizeof machine) != 0) {
         machine[0] = '\0';
     }
     machine[sizeof machine - 1] = '\0';

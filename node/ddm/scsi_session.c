@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "node/ddm/machine.h"
 #include "node/ddm/parameters.h"
 
 enum {
@@ -297,19 +298,14 @@ static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
 // The same for all processes of this machine, another one on each other machine.
 void scsi_session_initiator(const char *wanted, char ret[SCSI_SESSION_TEXT_MAX])
 {
-    char id[64] = "";
-    FILE *in = fopen("/etc/machine-id", "re");
-    if (in == NULL || fgets(id, sizeof id, in) == NULL) {
-        gethostname(id, sizeof id - 1);
-    }
-    if (in != NULL) {
-        fclose(in);
-    }
+    char machine[MACHINE_NAME_MAX];
     if (wanted != NULL) {
         snprintf(ret, SCSI_SESSION_TEXT_MAX, "%s", wanted);
     } else {
-        snprintf(ret, SCSI_SESSION_TEXT_MAX, "iqn.2026-11.invalid.weft:%016" PRIx64,
-                 hash_text(hash_start, id));
+        machine_name(machine);
+        uint64_t hash =
+            hash_text(hash_text(hash_start, machine), "\n"); // a line, as targets know it
+        snprintf(ret, SCSI_SESSION_TEXT_MAX, "iqn.2026-11.invalid.weft:%016" PRIx64, hash);
     }
 }
 

@@ -3,42 +3,23 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <uuid/uuid.h>
 
+#include "node/ddm/machine.h"
 #include "node/host/agent.h"
 #include "node/interface/volume.h"
-
-enum { MACHINE_MAX = 256 };
-
-// What makes this machine's paths differ from those of another.
-static void machine_name(char ret[MACHINE_MAX])
-{
-    FILE *in = fopen("/etc/machine-id", "re");
-    ret[0] = '\0';
-    if (in != NULL) {
-        if (fgets(ret, MACHINE_MAX, in) == NULL) {
-            ret[0] = '\0';
-        }
-        fclose(in);
-        ret[strcspn(ret, "\n")] = '\0';
-    }
-    if (ret[0] == '\0' && gethostname(ret, MACHINE_MAX - 1) != 0) {
-        snprintf(ret, MACHINE_MAX, "localhost");
-    }
-}
 
 static void name(uint8_t ret[VOLUME_UUID_LEN], const char *kind, const char *machine,
                  const char *origin)
 {
-    char text[MACHINE_MAX + VOLUME_ORIGIN_MAX + 32];
+    char text[MACHINE_NAME_MAX + VOLUME_ORIGIN_MAX + 32];
     int len = snprintf(text, sizeof text, "weft:%s:%s:%s", kind, machine, origin);
     uuid_generate_sha1(ret, *uuid_get_template("url"), text, (size_t)len);
 }
 
 void host_identify(void *ctx, const struct volume_profile *profile, struct volume_identity *ret)
 {
-    char machine[MACHINE_MAX];
+    char machine[MACHINE_NAME_MAX];
     machine_name(machine);
     name(ret->uuid, "uuid", machine, profile->origin);
     name(ret->alias, "nguid", machine, profile->origin);

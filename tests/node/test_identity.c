@@ -68,9 +68,17 @@ static void a_machine_is_known_by_its_id_or_its_name(void **state)
     const struct {
         const char *id, *host, *name;
     } cases[] = {
-        {"4a5f\n", "h", "4a5f"}, {"4a5f", "h", "4a5f"}, {"4a5f\nmore\n", "h", "4a5f"},
-        {long_id, "h", longest}, {NULL, "h", "h"},      {long_id, "h", longest},
-        {"", "h", "h"},          {"\n", "h", "h"},      {NULL, NULL, "localhost"},
+        {"4a5f\n", "h", "4a5f"},
+        {"4a5f", "h", "4a5f"},
+        {"4a5f\nmore\n", "h", "4a5f"},
+        {long_id, "h", longest},
+        {NULL, "h", "h"},
+        {long_id, "h", longest},
+        {"", "h", "h"},
+        {"\n", "h", "h"},
+        {NULL, NULL, "localhost"},
+        {"uninitialized\n", "h", "h"},
+        {NULL, "", "localhost"},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct volume_profile profile = {.origin = "file:/a"};
