@@ -34,13 +34,23 @@ int runtime_path(const char *folder, const char *prefix, pid_t pid, char ret[RUN
     return fits(snprintf(ret, RUNTIME_PATH_MAX, "%s/%s%d", folder, prefix, (int)pid));
 }
 
+static pid_t pid_behind(const char *prefix, const char *name)
+{
+    size_t len = strlen(prefix);
+    uint64_t pid;
+    bool is_one = strncmp(name, prefix, len) == 0 && name[len] != '0' &&
+                  text_number_parse(name + len, 1, INT32_MAX, &pid);
+    return is_one ? (pid_t)pid : 0;
+}
+
 pid_t runtime_node_pid(const char *name)
 {
-    size_t len = strlen(RUNTIME_NODE);
-    uint64_t pid;
-    bool is_node = strncmp(name, RUNTIME_NODE, len) == 0 && name[len] != '0' &&
-                   text_number_parse(name + len, 1, INT32_MAX, &pid);
-    return is_node ? (pid_t)pid : 0;
+    return pid_behind(RUNTIME_NODE, name);
+}
+
+pid_t runtime_young_pid(const char *name)
+{
+    return pid_behind(RUNTIME_YOUNG, name);
 }
 
 int runtime_folder_make(const char *folder, struct why *ret_why)

@@ -24,6 +24,8 @@ int runtime_path(const char *folder, const char *prefix, pid_t pid, char ret[RUN
 
 // The process id of a node by the name of its socket within the folder; 0: it is none.
 pid_t runtime_node_pid(const char *name);
+// ... of one that does not listen yet.
+pid_t runtime_young_pid(const char *name);
 
 // Makes the folder if need be. 0, or a negative errno with the reason: it cannot be made, or is
 // open to others.

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,15 +16,24 @@ static bool is_answered(const char *path)
     return process_is_alive(&process);
 }
 
+// Of nodes: one that listens answers. One that is young does not yet, and its process tells.
+static bool is_left(const char *name, const char *path)
+{
+    pid_t young = runtime_young_pid(name);
+    bool may_be_left =
+        young != 0 ? kill(young, 0) != 0 && errno == ESRCH : runtime_node_pid(name) != 0;
+    return may_be_left && !is_answered(path);
+}
+
 // Removes the sockets of nodes that were killed. A node listens before its socket has its name, so
 // that none is taken for dead that is only young.
 static void remains_remove(const char *folder)
 {
-    char path[RUNTIME_PATH_MAX];
     DIR *names = opendir(folder);
     for (struct dirent *entry; names != NULL && (entry = readdir(names)) != NULL;) {
-        pid_t pid = runtime_node_pid(entry->d_name);
-        if (pid != 0 && runtime_path(folder, RUNTIME_NODE, pid, path) == 0 && !is_answered(path)) {
+        char path[RUNTIME_PATH_MAX];
+        int len = snprintf(path, sizeof path, "%.*s/%s", RUNTIME_PATH_MAX, folder, entry->d_name);
+        if (len < RUNTIME_PATH_MAX && is_left(entry->d_name, path)) {
             unlink(path);
         }
     }

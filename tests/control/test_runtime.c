@@ -75,6 +75,8 @@ static void a_socket_is_named_after_its_process(void **state)
     char path[RUNTIME_PATH_MAX];
     assert_int_equal(runtime_path("/run/weft", RUNTIME_YOUNG, 12, path), 0);
     assert_string_equal(path, "/run/weft/new.12");
+    assert_int_equal(runtime_young_pid("new.12"), 12);
+    assert_int_equal(runtime_young_pid("node.12"), 0);
     assert_int_equal(runtime_node_pid("node.12"), 12);
     assert_int_equal(runtime_node_pid("node.2147483647"), INT32_MAX);
     static const char *const others[] = {"new.12",  "node.",    "node.0",          "node.012",

@@ -32,17 +32,22 @@ static int teardown(void **state)
 }
 
 // Leaves a socket of a process that was killed; there is none of this number.
-static void remains_make(char ret[RUNTIME_PATH_MAX])
+static void remains_make_of(const char *prefix, pid_t pid, char ret[RUNTIME_PATH_MAX])
 {
-    struct process dead = {.pid = INT32_MAX};
+    struct process dead = {.pid = pid};
     struct sockaddr_un addr;
-    assert_int_equal(runtime_path(folder, RUNTIME_NODE, dead.pid, dead.path), 0);
+    assert_int_equal(runtime_path(folder, prefix, dead.pid, dead.path), 0);
     socklen_t len = process_address(&dead, &addr);
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
     assert_int_equal(listen(fd, 1), 0);
     close(fd);
     memcpy(ret, dead.path, sizeof dead.path);
+}
+
+static void remains_make(char ret[RUNTIME_PATH_MAX])
+{
+    remains_make_of(RUNTIME_NODE, INT32_MAX, ret);
 }
 
 static void a_node_is_found_where_it_listens(void **state)
@@ -166,6 +171,19 @@ static void what_the_dead_left_is_removed(void **state)
     close(fd);
 }
 
+static void what_the_dead_left_before_they_listened_is_removed(void **state)
+{
+    char left[RUNTIME_PATH_MAX], young[RUNTIME_PATH_MAX];
+    remains_make_of(RUNTIME_YOUNG, INT32_MAX, left);
+    remains_make_of(RUNTIME_YOUNG, getppid(), young);
+    int fd = control_socket_listen(1, path, &why);
+    assert_true(fd >= 0);
+    assert_int_equal(access(left, F_OK), -1);
+    assert_int_equal(access(young, F_OK), 0); // it is about to listen
+    unlink(young);
+    close(fd);
+}
+
 static void the_dead_are_not_found(void **state)
 {
     char left[RUNTIME_PATH_MAX];
@@ -207,6 +225,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(its_socket_is_its_users_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(what_the_dead_left_is_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_the_dead_left_before_they_listened_is_removed, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(the_dead_are_not_found, setup, teardown),
         cmocka_unit_test_setup_teardown(a_name_that_is_answered_is_not_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_that_others_may_write_to_is_refused, setup,
