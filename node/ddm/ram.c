@@ -64,7 +64,11 @@ static int ram_open(const struct ddm_target *target, const struct ddm_host *host
                     struct ddm **ret, struct why *ret_why)
 {
     uint64_t size;
-    bool is_size = parameter_size_parse(target->object, &size, ret_why) == 0 && size > 0;
+    bool is_size = parameter_size_parse(target->object, &size, ret_why) == 0;
+    if (is_size && size == 0) {
+        why_say(ret_why, "a volume of memory has at least one octet");
+        is_size = false;
+    }
     struct ram *ram = is_size ? calloc(1, sizeof *ram) : NULL;
     if (ram == NULL) {
         if (host->keepsake >= 0) {

@@ -573,6 +573,7 @@ static void what_cannot_be_opened_says_why(void **state)
         {"ram+file:x", -ENODEV, "there is no filter ram"},
         {"delay:5", -ENODEV, "there is no driver delay"},
         {"ram:lots", -EINVAL, "size=lots"},
+        {"ram:0", -EINVAL, "at least one octet"},
         {"ram:1M?colour=red", -EINVAL, "there is no parameter colour"},
         {"ram:1M?direct", -EINVAL, "KEY=VALUE"},
         {"file:/nonexistent", -ENOENT, "No such file"},
