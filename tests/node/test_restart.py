@@ -5,7 +5,7 @@ import json
 import threading
 import time
 
-from serving import (Node, Skip, case, count, folder, main, need, os, pathlib, run, signal,
+from serving import (LIMIT, Node, Skip, case, count, folder, main, need, os, pathlib, run, signal,
                      subprocess, until, weft)
 
 
@@ -147,11 +147,11 @@ def kill_amid_writes(node, size):
               for word in ('-c', f'aio_write -P 1 {at} 4M')]
     load = subprocess.Popen(['qemu-io', '-f', 'raw', *writes, '-c', 'aio_flush', node.uri()],
                             stdout=subprocess.DEVNULL)
-    until(lambda: status(node)['rtas'][0]['in_flight'] >= 4 or load.poll() is not None)
+    until(lambda: status(node)['rtas'][0]['in_flight'] >= 4 or load.poll() is not None, LIMIT)
     load.kill()
     load.wait()
     kill_rtas(node)
-    return until(lambda: status(node)['rtas'][0]['state'] == 'ready') and \
+    return until(lambda: status(node)['rtas'][0]['state'] == 'ready', LIMIT) and \
         status(node)['rtas'][0]['replays'] > 0
 
 
