@@ -19,7 +19,7 @@
 #include "cli/draw_output.h"
 #include "cli/draw_process.h"
 #include "cli/say.h"
-#include "cli/top/clock.h"
+#include "clock/clock.h"
 #include "draw/capture.h"
 #include "draw/frame.h"
 #include "draw/owners.h"
@@ -496,7 +496,7 @@ static int draw_again(struct draw_wish *w, struct draw_file *files, struct draw_
     enum draw_live_news news;
     while ((news = draw_live_wait(live, files, w->capture_count)) == DRAW_LIVE_GREW) {
         struct draw_wish once = *w;
-        const instant_ns began = top_clock();
+        const instant_ns began = clock_now();
         once.is_to_grow = true;
         if (draw(&once, files) != EXIT_SUCCESS && !is_any_refused(w, files)) {
             return EXIT_FAILED;

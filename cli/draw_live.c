@@ -8,8 +8,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/poll_ms.h"
 #include "cli/say.h"
-#include "cli/top/clock.h"
+#include "clock/clock.h"
 
 enum {
     LOOK_MS =
@@ -174,12 +175,11 @@ enum draw_live_news draw_live_wait(struct draw_live *live, struct draw_file *fil
     const instant_ns next = instant_after(live->drawn_at, live->pause);
     bool has_changed = look(files, count), is_stopped = false;
     while (live->open_count > 0) {
-        const instant_ns now = top_clock();
+        const instant_ns now = clock_now();
         if (has_changed && now >= next) {
             return DRAW_LIVE_GREW;
         }
-        if (!turn(live, files, count, has_changed ? top_clock_timeout_ms(now, next) : LOOK_MS,
-                  &is_stopped)) {
+        if (!turn(live, files, count, has_changed ? poll_ms(now, next) : LOOK_MS, &is_stopped)) {
             return DRAW_LIVE_FAILED;
         }
         has_changed |= look(files, count);
@@ -193,7 +193,7 @@ enum draw_live_news draw_live_wait(struct draw_live *live, struct draw_file *fil
 
 void draw_live_on_drawn(struct draw_live *live, instant_ns began)
 {
-    live->drawn_at = top_clock();
+    live->drawn_at = clock_now();
     const duration_ns share = SHARE * (live->drawn_at - began);
     live->pause = share > PAUSE_MIN_NS ? share : PAUSE_MIN_NS;
 }

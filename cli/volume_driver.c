@@ -6,18 +6,18 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/poll_ms.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "cli/volume.h"
+#include "clock/clock.h"
 #include "node/ddm/registry.h"
 #include "node/interface/request.h"
 #include "node/interface/rta_ddm.h"
@@ -59,9 +59,7 @@ static struct session *session_of(const struct volume *volume)
 
 static instant_ns clock_read(void *ctx)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+    return clock_now();
 }
 
 static void say_line(void *ctx, const char *line)
@@ -272,9 +270,8 @@ static int driver_submit(struct volume *volume, struct volume_io *io)
 static int left_ms(const struct session *session, int timeout_ms)
 {
     instant_ns at = session->ddm->driver->next_deadline(session->ddm), now = clock_read(NULL);
-    duration_ns left = at > now ? at - now : 0;
-    int due_ms = left / NS_PER_MS >= INT_MAX ? INT_MAX : (int)((left + NS_PER_MS - 1) / NS_PER_MS);
-    return timeout_ms >= 0 && timeout_ms < due_ms ? timeout_ms : due_ms;
+    int due_ms = poll_ms(now, at);
+    return timeout_ms < 0 || (due_ms >= 0 && due_ms < timeout_ms) ? due_ms : timeout_ms;
 }
 
 static int driver_wait(struct volume *volume, int timeout_ms)

@@ -2,26 +2,20 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <time.h>
 
+#include "base/poll_ms.h"
 #include "base/time.h"
+#include "clock/clock.h"
 #include "control/exchange.h"
 
 enum { ANSWER_MAX_LEN = 64 << 20, ANSWER_SECONDS = 5 };
 
-static instant_ns clock_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (instant_ns)now.tv_sec * NS_PER_S + (instant_ns)now.tv_nsec;
-}
-
 static void wait_for(const struct exchange *e, instant_ns now)
 {
     struct pollfd wanted = exchange_wants(e);
-    const duration_ns left = e->deadline_ns > now ? e->deadline_ns - now : 0;
-    const duration_ns wait = wanted.fd < 0 ? instant_min(left, EXCHANGE_RETRY_NS) : left;
-    poll(&wanted, 1, (int)(wait / NS_PER_MS) + 1);
+    const instant_ns again_ns =
+        wanted.fd < 0 ? instant_after(now, EXCHANGE_RETRY_NS) : INSTANT_NEVER;
+    poll(&wanted, 1, poll_ms(now, instant_min(e->deadline_ns, again_ns)));
 }
 
 int process_ask(const struct process *process, const char *request, char **ret_text,

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/poll_ms.h"
 #include "cgroup/memory.h"
 #include "descriptor/descriptor.h"
 #include "link/sys.h"
@@ -70,7 +71,7 @@ int pressure_timeout_ms(const struct pressure *p, instant_ns now)
     if (due_ns == 0) {
         return -1;
     }
-    return now < due_ns ? (int)((due_ns - now) / NS_PER_MS) + 1 : 0;
+    return poll_ms(now, due_ns);
 }
 
 // A group that is gone, as its last process was moved to another, reports each poll for ever.

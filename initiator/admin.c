@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 
+#include "base/poll_ms.h"
 #include "initiator/agent.h"
 
 enum { READY_WAIT_MS = 20 };
@@ -35,7 +36,7 @@ static int run(struct initiator_slot *slot, const struct initiator_data *data, c
         bool has_more = weft_nvme_poll(nvme) != 0;
         // weft_nvme_wait looks for I/O alone, and would sleep over it.
         if (!ret->is_there && !has_more) {
-            initiator_sleep(nvme, (int)((until - now) / NS_PER_MS) + 1);
+            initiator_sleep(nvme, poll_ms(now, until));
         }
     }
     return ret->is_there

@@ -3,15 +3,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <time.h>
 
+#include "clock/clock.h"
 #include "initiator/agent.h"
 
 instant_ns initiator_clock(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+    return clock_now();
 }
 
 bool initiator_watch(const struct weft_nvme *nvme, int fd)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/poll_ms.h"
 #include "base/retries.h"
 #include "initiator/agent.h"
 
@@ -82,7 +83,7 @@ static struct rdma_cm_event *next_event(struct rdma_event_channel *channel, inst
         }
         instant_ns now = initiator_clock();
         struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
-        int left_ms = until > now ? (int)((until - now) / NS_PER_MS) + 1 : 0;
+        int left_ms = poll_ms(now, until);
         if (left_ms == 0 || (poll(&ready, 1, left_ms) < 0 && errno != EINTR)) {
             return NULL;
         }

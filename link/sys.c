@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/poll_ms.h"
 #include "base/system_calls.h"
 #include "descriptor/descriptor.h"
 
@@ -377,15 +377,6 @@ int sys_epoll_ctl(int epoll_fd, int op, int fd, struct epoll_event *event)
     return (int)CALL(SYS_epoll_ctl, epoll_fd, op, fd, event);
 }
 
-static int timeout_ms(duration_ns timeout_ns)
-{
-    if (timeout_ns == INSTANT_NEVER) {
-        return -1;
-    }
-    duration_ns ms = timeout_ns / NS_PER_MS + (timeout_ns % NS_PER_MS != 0);
-    return ms > INT_MAX ? INT_MAX : (int)ms;
-}
-
 // Kernels before 5.11 do not know the call, nor do filters and emulators of their time, which
 // answer EPERM too. Who has said so once is not asked again.
 static atomic_bool is_pwait2_refused;
@@ -413,5 +404,5 @@ int sys_epoll_wait(int epoll_fd, struct epoll_event *ret, int max, duration_ns t
     if (count != -ENOSYS) {
         return (int)count;
     }
-    return (int)CALL(SYS_epoll_pwait, epoll_fd, ret, max, timeout_ms(timeout_ns), NULL, 0);
+    return (int)CALL(SYS_epoll_pwait, epoll_fd, ret, max, poll_ms(0, timeout_ns), NULL, 0);
 }

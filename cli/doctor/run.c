@@ -9,13 +9,14 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/device_wire.h"
+#include "base/poll_ms.h"
 #include "base/time.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/finding.h"
+#include "clock/clock.h"
 
 static const duration_ns patience_ns = 1500 * NS_PER_MS;
 
@@ -61,13 +62,6 @@ size_t doctor_report_tally(const struct doctor_report *report, enum finding_resu
 
 /* ---- one process ----------------------------------------------------------------------------- */
 
-static instant_ns now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (instant_ns)now.tv_sec * NS_PER_S + (instant_ns)now.tv_nsec;
-}
-
 // The end of `alive` that only the processes of checks have is closed with the last of them.
 static void look(const struct doctor_check *check, const struct doctor_subject *subject,
                  struct copy_place *place, pid_t parent)
@@ -93,10 +87,10 @@ static pid_t look_begin(const struct doctor_check *check, const struct doctor_su
 
 static void all_wait(int alive)
 {
-    const instant_ns end = now_ns() + patience_ns;
+    const instant_ns end = clock_now() + patience_ns;
     struct pollfd poll_fd = {.fd = alive, .events = POLLIN};
-    for (instant_ns now = now_ns(); now < end; now = now_ns()) {
-        if (poll(&poll_fd, 1, (int)((end - now) / NS_PER_MS) + 1) > 0) {
+    for (instant_ns now = clock_now(); now < end; now = clock_now()) {
+        if (poll(&poll_fd, 1, poll_ms(now, end)) > 0) {
             return;
         }
     }

@@ -2,10 +2,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/poll_ms.h"
 #include "cli/answer.h"
-#include "cli/top/clock.h"
+#include "clock/clock.h"
 #include "control/find.h"
 
 /* ---- whom ------------------------------------------------------------------------------------ */
@@ -173,14 +173,14 @@ void top_round_stop(struct top_round *round)
 
 int top_round_run(struct top_round *round, struct top_model *model)
 {
-    instant_ns now = top_clock();
+    instant_ns now = clock_now();
     int error = top_round_start(round, model, now);
     while (error == 0 && !top_round_is_over(round)) {
         struct pollfd wanted[TOP_ASKED_AT_ONCE];
         instant_ns until_ns;
         const unsigned count = top_round_wants(round, now, wanted, &until_ns);
-        poll(wanted, count, top_clock_timeout_ms(now, until_ns));
-        now = top_clock();
+        poll(wanted, count, poll_ms(now, until_ns));
+        now = clock_now();
         top_round_step(round, model, now);
     }
     return error;

@@ -10,13 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/poll_ms.h"
 #include "base/time.h"
 #include "cli/say.h"
-#include "cli/top/clock.h"
 #include "cli/top/draw.h"
 #include "cli/top/grid.h"
 #include "cli/top/model.h"
 #include "cli/top/view.h"
+#include "clock/clock.h"
 
 enum { COLOR_PAIR_TROUBLE = 1, ESCAPE_DELAY_MS = 25 };
 
@@ -172,7 +173,7 @@ static void wait(struct screen *screen, instant_ns now)
         until_ns = instant_min(until_ns, screen->next_round_ns);
     }
     wanted[0] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
-    if (poll(wanted, count + 1, top_clock_timeout_ms(now, until_ns)) > 0) {
+    if (poll(wanted, count + 1, poll_ms(now, until_ns)) > 0) {
         screen->is_over |= (wanted[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
     }
 }
@@ -181,13 +182,13 @@ static void loop(struct screen *screen)
 {
     draw(screen);
     while (!screen->is_over) {
-        bool has_changed = round_go_on(screen, top_clock());
+        bool has_changed = round_go_on(screen, clock_now());
         has_changed |= keys_take(screen);
         if (has_changed && !screen->is_over) {
             draw(screen);
         }
         if (!screen->is_over) {
-            wait(screen, top_clock());
+            wait(screen, clock_now());
         }
     }
 }

@@ -12,15 +12,16 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/poll_ms.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "cli/asking.h"
 #include "cli/command.h"
 #include "cli/say.h"
-#include "cli/top/clock.h"
 #include "cli/top/model.h"
 #include "cli/top/round.h"
 #include "cli/watch/metrics.h"
+#include "clock/clock.h"
 #include "http/door.h"
 #include "http/exposition.h"
 #include "http/page.h"
@@ -132,13 +133,12 @@ static int turns_run(struct watch *watch, int signal_fd)
     };
     for (;;) {
         instant_ns until_ns;
-        watch->now = top_clock();
+        watch->now = clock_now();
         round_go_on(watch);
         http_door_run(watch->door, watch->now);
         const unsigned count = top_round_wants(&watch->round, watch->now, wanted + 2, &until_ns);
         until_ns = instant_min(until_ns, http_door_next_deadline(watch->door, watch->now));
-        if (poll(wanted, 2 + count, top_clock_timeout_ms(watch->now, until_ns)) < 0 &&
-            errno != EINTR) {
+        if (poll(wanted, 2 + count, poll_ms(watch->now, until_ns)) < 0 && errno != EINTR) {
             return -errno;
         }
         if ((wanted[0].revents & POLLIN) != 0) {

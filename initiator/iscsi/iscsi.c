@@ -8,12 +8,12 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "base/time.h"
 #include "base/why.h"
+#include "clock/clock.h"
 #include "descriptor/descriptor.h"
 #include "format/iscsi_pdu.h"
 #include "initiator/iscsi/agent.h"
@@ -235,13 +235,6 @@ enum iscsi_initiator_state iscsi_initiator_poll(struct iscsi_initiator *initiato
     return initiator->state;
 }
 
-static instant_ns clock_read(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
-}
-
 void iscsi_initiator_log_out(struct iscsi_initiator *initiator)
 {
     uint8_t pdu[ISCSI_HEADER_LEN];
@@ -250,8 +243,8 @@ void iscsi_initiator_log_out(struct iscsi_initiator *initiator)
     if (initiator->state != ISCSI_INITIATOR_READY || iscsi_queue_send(initiator, pdu) != 0) {
         return;
     }
-    instant_ns until = instant_after(clock_read(), logout_for_ns);
-    while (iscsi_initiator_poll(initiator, true) != ISCSI_INITIATOR_LOST && clock_read() < until) {
+    instant_ns until = instant_after(clock_now(), logout_for_ns);
+    while (iscsi_initiator_poll(initiator, true) != ISCSI_INITIATOR_LOST && clock_now() < until) {
         struct pollfd ready = {.fd = initiator->epoll_fd, .events = POLLIN};
         poll(&ready, 1, LOGOUT_TURN_MS);
     }

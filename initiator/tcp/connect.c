@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/list.h"
+#include "base/poll_ms.h"
 #include "base/time.h"
+#include "clock/clock.h"
 #include "descriptor/descriptor.h"
 #include "format/nvme_tcp_wire.h"
 #include "initiator/tcp/stream.h"
@@ -69,20 +70,13 @@ void pdu_stream_destroy(struct pdu_stream *s)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static instant_ns now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
-}
-
 // False: the time is up.
 static bool await(int fd, short events, instant_ns until)
 {
     struct pollfd ready = {.fd = fd, .events = events};
     for (;;) {
-        instant_ns now = now_ns();
-        int left_ms = until > now ? (int)((until - now) / NS_PER_MS) + 1 : 0;
+        instant_ns now = clock_now();
+        int left_ms = poll_ms(now, until);
         int count = poll(&ready, 1, left_ms);
         if (count > 0 || left_ms == 0 || (count < 0 && errno != EINTR)) {
             return count > 0;
@@ -191,7 +185,7 @@ static int initialize(struct pdu_stream *s, uint8_t digests, instant_ns until)
 int pdu_stream_connect(struct pdu_stream *s, const char *host, const char *port, bool header_digest,
                        bool data_digest, unsigned timeout_ms, struct why *ret_why)
 {
-    instant_ns until = instant_after(now_ns(), timeout_ms * NS_PER_MS);
+    instant_ns until = instant_after(clock_now(), timeout_ms * NS_PER_MS);
     uint8_t digests =
         (uint8_t)((header_digest ? NVME_TCP_IC_HDGST : 0) | (data_digest ? NVME_TCP_IC_DDGST : 0));
     int error = reach(s, host, port, until, ret_why);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
-#include <time.h>
+
+#include "clock/clock.h"
 
 enum {
     AT_ONCE_MAX = 64 << 10, // more than that is better copied beside the agent
@@ -19,13 +20,6 @@ static const duration_ns watch_ns = 1 * NS_PER_S;
 void file_cache_init(struct file_cache *cache, int fd, bool may_wait)
 {
     *cache = (struct file_cache){.fd = fd, .reads = true, .writes = true, .may_wait = may_wait};
-}
-
-static instant_ns clock_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
 }
 
 // How often this thread has given up the processor to wait for something.

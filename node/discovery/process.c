@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/poll_ms.h"
 #include "base/time.h"
 #include "base/why.h"
 #include "node/discovery/announcer.h"
@@ -74,7 +75,7 @@ static void rest(const struct work *work, duration_ns pause)
         struct pollfd ready[] = {
             {.fd = work->channel, .events = POLLIN},
             {.fd = has_fd ? work->asker->news_fd(work->self) : -1, .events = POLLIN}};
-        poll(ready, 2, (int)((until - now) / NS_PER_MS) + 1);
+        poll(ready, 2, poll_ms(now, until));
         is_due = ready[0].revents != 0 && on_order(work);
         is_due |= ready[1].revents != 0 && work->asker->has_news(work->self);
     }

@@ -8,7 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/poll_ms.h"
 #include "base/system_calls.h"
+#include "clock/clock.h"
 
 enum { EVENTS_MAX = 64 };
 
@@ -41,9 +43,7 @@ struct loop {
 
 instant_ns loop_clock(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
+    return clock_now();
 }
 
 struct loop *loop_create(void)
@@ -229,9 +229,7 @@ static int wait_finely(struct loop *loop, struct epoll_event *events, instant_ns
 
 static int wait_coarsely(struct loop *loop, struct epoll_event *events, instant_ns until)
 {
-    uint64_t ms = until <= loop->now ? 0 : (until - loop->now + NS_PER_MS - 1) / NS_PER_MS;
-    int timeout = until == INSTANT_NEVER ? -1 : ms > 60000 ? 60000 : (int)ms;
-    return epoll_wait(loop->epoll_fd, events, EVENTS_MAX, timeout);
+    return epoll_wait(loop->epoll_fd, events, EVENTS_MAX, poll_ms(loop->now, until));
 }
 
 // Kernels before 5.11 count in milliseconds only; filters and emulators of their time answer EPERM
