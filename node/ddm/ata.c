@@ -26,7 +26,6 @@ enum { ATA_DEPTH = 8 };
 
 struct ata_work {
     struct scsi_job job;
-    struct ata *ata;
     struct ddm_command *command;
     bool is_flushing;            // the data are written: the step after
     uint8_t trim[ATA_BLOCK_LEN]; // what DATA SET MANAGEMENT is given
@@ -39,7 +38,8 @@ struct ata {
     struct ata_identity identity;
     uint32_t transfer_max;
     unsigned under_way;
-    uint8_t *zeroes; // of transfer_max octets
+    uint8_t *zeroes;        // of transfer_max octets
+    struct list_link ended; // jobs
     struct list_link free;
     struct ata_work works[ATA_DEPTH];
 };
@@ -91,9 +91,9 @@ static int ata_open(const struct ddm_target *target, const struct ddm_host *host
         return -ENOMEM;
     }
     ata->ddm = (struct ddm){.driver = &ddm_ata, .host = *host};
+    list_init(&ata->ended);
     list_init(&ata->free);
     for (unsigned i = 0; i < ATA_DEPTH; i++) {
-        ata->works[i].ata = ata;
         list_push_tail(&ata->free, &ata->works[i].link);
     }
     int error = scsi_transport_open(&scsi_transport_sg, target, host, &ata->transport, ret_why);
@@ -165,14 +165,14 @@ static bool has_succeeded(const struct scsi_job *job)
             (ata_return_parse(job->sense, job->sense_len, told) && is_good(told)));
 }
 
-static bool must_flush(const struct ata_work *work)
+static bool must_flush(const struct ata *ata, const struct ata_work *work)
 {
-    const struct ata_identity *identity = &work->ata->identity;
+    const struct ata_identity *identity = &ata->identity;
     return (work->command->flags & NODE_FUA) != 0 && !identity->has_fua &&
            identity->has_write_cache && !work->is_flushing && has_succeeded(&work->job);
 }
 
-static void flush_begin(struct ata_work *work)
+static void flush_begin(struct ata *ata, struct ata_work *work)
 {
     struct ata_registers registers = {
         .command = ATA_FLUSH_CACHE_EXT, .protocol = ATA_NON_DATA, .device = ATA_DEVICE_LBA};
@@ -181,7 +181,7 @@ static void flush_begin(struct ata_work *work)
     job->direction = SCSI_NO_DATA;
     job->data_len = 0;
     ata_pass_through_emit(job->cdb, &registers, true);
-    scsi_transport_submit(work->ata->transport, job);
+    scsi_transport_submit(ata->transport, job);
 }
 
 // Where the device's registers are not told, what the layer between says counts.
@@ -222,22 +222,28 @@ static void answer(struct ddm_command *command, const struct scsi_job *job)
     }
 }
 
-static void on_job_end(void *ctx, struct scsi_job *job)
+static void work_end(struct ata *ata, struct ata_work *work)
 {
-    struct ata_work *work = ctx;
-    struct ata *ata = work->ata;
     struct ddm_command *command = work->command;
-    if (must_flush(work)) {
-        flush_begin(work);
-        return;
-    }
-    answer(command, job);
+    answer(command, &work->job);
     list_push_head(&ata->free, &work->link);
     ata->under_way--;
     ddm_command_end(command);
 }
 
-static void data_fit(struct ata_work *work, struct ddm_command *command)
+static void ended_take(struct ata *ata)
+{
+    for (struct list_link *l; (l = list_pop_head(&ata->ended)) != NULL;) {
+        struct ata_work *work = LIST_ENTRY(l, struct ata_work, job.link);
+        if (must_flush(ata, work)) {
+            flush_begin(ata, work);
+        } else {
+            work_end(ata, work);
+        }
+    }
+}
+
+static void data_fit(const struct ata *ata, struct ata_work *work, struct ddm_command *command)
 {
     struct scsi_job *job = &work->job;
     uint32_t entries_len = command->native_len - ATA_NATIVE_TRIM;
@@ -257,7 +263,7 @@ static void data_fit(struct ata_work *work, struct ddm_command *command)
         break;
     case NODE_WRITE_ZEROES:
         job->direction = SCSI_TO_DEVICE;
-        job->data = work->ata->zeroes;
+        job->data = ata->zeroes;
         job->data_len = (uint32_t)command->len;
         break;
     default:
@@ -280,10 +286,9 @@ static int ata_submit(struct ddm *ddm, struct ddm_command *command)
     }
     work->command = command;
     work->is_flushing = false;
-    work->job.on_end = on_job_end;
-    work->job.ctx = work;
+    work->job.ended = &ata->ended;
     list_init(&work->job.link);
-    data_fit(work, command);
+    data_fit(ata, work, command);
     ata_pass_through_emit(work->job.cdb, &registers, work->job.direction == SCSI_TO_DEVICE);
     ata->under_way++;
     scsi_transport_submit(ata->transport, &work->job);
@@ -300,16 +305,17 @@ static void ata_poll(struct ddm *ddm, instant_ns now)
 {
     struct ata *ata = (struct ata *)ddm;
     scsi_transport_poll(ata->transport, now);
+    ended_take(ata);
 }
 
 static void ata_drain(struct ddm *ddm)
 {
     struct ata *ata = (struct ata *)ddm;
     const struct ddm_host *host = &ddm->host;
-    const bool never = false;
     while (ata->under_way > 0) {
-        instant_ns soon = instant_after(host->clock(host->ctx), 10 * NS_PER_MS);
-        scsi_transport_wait(ata->transport, &never, soon);
+        instant_ns now = host->clock(host->ctx);
+        scsi_transport_turn(ata->transport, now, instant_after(now, 10 * NS_PER_MS));
+        ended_take(ata);
     }
 }
 

@@ -32,7 +32,6 @@ enum {
 
 struct scsi_work {
     struct scsi_job job;
-    struct scsi *scsi;
     struct ddm_command *command;
     bool is_synchronizing; // the data are written: the step after
     uint32_t residual;     // of the step before
@@ -45,7 +44,8 @@ struct scsi {
     struct scsi_facts facts;
     uint32_t transfer_max;
     unsigned under_way;
-    uint8_t *zeroes; // of transfer_max octets
+    uint8_t *zeroes;        // of transfer_max octets
+    struct list_link ended; // jobs
     struct list_link free;
     struct scsi_work works[SCSI_DEPTH_MAX];
 };
@@ -99,9 +99,9 @@ int scsi_open(const struct ddm_driver *driver, struct scsi_transport *transport,
     scsi->ddm = (struct ddm){.driver = driver, .host = transport->host};
     scsi->transport = transport;
     CHECK(transport->kind->depth <= SCSI_DEPTH_MAX);
+    list_init(&scsi->ended);
     list_init(&scsi->free);
     for (unsigned i = 0; i < transport->kind->depth; i++) {
-        scsi->works[i].scsi = scsi;
         list_push_tail(&scsi->free, &scsi->works[i].link);
     }
     int error = scsi_facts_find(transport, &scsi->facts, ret_why);
@@ -115,65 +115,6 @@ int scsi_open(const struct ddm_driver *driver, struct scsi_transport *transport,
         return error;
     }
     *ret = &scsi->ddm;
-    return 0;
-}
-
-/* ---- what it is ------------------------------------------------------------------------------ */
-
-static uint32_t abilities_of(const struct scsi *scsi)
-{
-    const struct scsi_facts *facts = &scsi->facts;
-    uint32_t abilities = facts->mode.has_write_cache ? VOLUME_CAN_FLUSH : 0;
-    if (facts->mode.is_write_protected || scsi->ddm.host.read_only) {
-        return abilities;
-    }
-    abilities |= VOLUME_CAN_WRITE | VOLUME_CAN_FUA | VOLUME_CAN_WRITE_ZEROES;
-    abilities |= facts->can_write_same ? VOLUME_CAN_ZERO_FAST : 0;
-    abilities |= facts->provisioning.can_unmap ? VOLUME_CAN_TRIM : 0;
-    return abilities;
-}
-
-static uint32_t preferred_of(const struct scsi *scsi)
-{
-    const struct scsi_facts *facts = &scsi->facts;
-    uint64_t best = (uint64_t)facts->limits.transfer_best * facts->capacity.block_size;
-    uint32_t least = facts->capacity.physical_size > 4096 ? facts->capacity.physical_size : 4096;
-    return best >= least && best <= scsi->transfer_max && best % least == 0 ? (uint32_t)best
-                                                                            : least;
-}
-
-int scsi_probe(struct ddm *ddm, struct volume_profile *ret)
-{
-    struct scsi *scsi = (struct scsi *)ddm;
-    struct scsi_facts *facts = &scsi->facts;
-    struct scsi_capacity capacity;
-    struct why why;
-    int error = scsi_capacity_find(scsi->transport, &capacity, &why);
-    if (error != 0) {
-        return error;
-    }
-    if (capacity.block_size != facts->capacity.block_size) {
-        return -EPROTO; // another device, or formatted anew: what was promised holds no more
-    }
-    facts->capacity = capacity;
-    *ret = (struct volume_profile){.size = capacity.blocks * capacity.block_size,
-                                   .abilities = abilities_of(scsi),
-                                   .block_size = capacity.block_size,
-                                   .alignment = capacity.block_size,
-                                   .preferred = preferred_of(scsi),
-                                   .transfer_max = scsi->transfer_max,
-                                   .range_max = range_limit(scsi),
-                                   .depth = scsi->transport->kind->depth,
-                                   .lineage = facts->lineage};
-    snprintf(ret->driver, sizeof ret->driver, "%s", ddm->driver->name);
-    snprintf(ret->model, sizeof ret->model, "%s %s", facts->inquiry.vendor, facts->inquiry.product);
-    if (facts->name[0] != '\0') {
-        snprintf(ret->origin, sizeof ret->origin, "scsi:%s/%s/%s", facts->inquiry.vendor,
-                 facts->inquiry.product, facts->name);
-    } else {
-        snprintf(ret->origin, sizeof ret->origin, "%s:%s", ddm->driver->name,
-                 scsi_transport_address(scsi->transport));
-    }
     return 0;
 }
 
@@ -230,13 +171,13 @@ static bool has_succeeded(const struct scsi_job *job)
 }
 
 // Completed must mean stable, and the command did not say so to the device.
-static bool must_synchronize(const struct scsi_work *work)
+static bool must_synchronize(const struct scsi *scsi, const struct scsi_work *work)
 {
     const struct scsi_job *job = &work->job;
     bool is_told =
         job->cdb[SCSI_CDB_OPCODE] == SCSI_WRITE_16 && (job->cdb[SCSI_CDB_FLAGS] & SCSI_FUA) != 0;
     return (work->command->flags & NODE_FUA) != 0 && !is_told && !work->is_synchronizing &&
-           work->scsi->facts.mode.has_write_cache && has_succeeded(job);
+           scsi->facts.mode.has_write_cache && has_succeeded(job);
 }
 
 static void answer(struct ddm_command *command, const struct scsi_job *job)
@@ -250,27 +191,47 @@ static void answer(struct ddm_command *command, const struct scsi_job *job)
     command->status_len = SCSI_ANSWER_SENSE + job->sense_len;
 }
 
-static void on_job_end(void *ctx, struct scsi_job *job)
+static void synchronize(struct scsi *scsi, struct scsi_work *work)
 {
-    struct scsi_work *work = ctx;
-    struct scsi *scsi = work->scsi;
+    const struct ddm_command *command = work->command;
+    struct scsi_job *job = &work->job;
+    work->is_synchronizing = true;
+    work->residual = job->residual;
+    scsi_block_emit(job->cdb, SCSI_SYNCHRONIZE_CACHE_16, 0,
+                    command->offset / scsi->facts.capacity.block_size,
+                    (uint32_t)(command->len / scsi->facts.capacity.block_size));
+    job->direction = SCSI_NO_DATA;
+    job->data_len = 0;
+    scsi_transport_submit(scsi->transport, job);
+}
+
+static void work_end(struct scsi *scsi, struct scsi_work *work)
+{
     struct ddm_command *command = work->command;
-    if (must_synchronize(work)) {
-        work->is_synchronizing = true;
-        work->residual = job->residual;
-        scsi_block_emit(job->cdb, SCSI_SYNCHRONIZE_CACHE_16, 0,
-                        command->offset / scsi->facts.capacity.block_size,
-                        (uint32_t)(command->len / scsi->facts.capacity.block_size));
-        job->direction = SCSI_NO_DATA;
-        job->data_len = 0;
-        scsi_transport_submit(scsi->transport, job);
-        return;
-    }
+    struct scsi_job *job = &work->job;
     job->residual = work->is_synchronizing ? work->residual : job->residual;
     answer(command, job);
     list_push_head(&scsi->free, &work->link);
     scsi->under_way--;
     ddm_command_end(command);
+}
+
+// Until nothing has ended: a second step, or what a command's end brings, may end in the flush.
+static void ended_take(struct scsi *scsi)
+{
+    while (!list_is_empty(&scsi->ended)) {
+        struct list_link ended;
+        list_move_all(&ended, &scsi->ended);
+        for (struct list_link *l; (l = list_pop_head(&ended)) != NULL;) {
+            struct scsi_work *work = LIST_ENTRY(l, struct scsi_work, job.link);
+            if (must_synchronize(scsi, work)) {
+                synchronize(scsi, work);
+            } else {
+                work_end(scsi, work);
+            }
+        }
+        scsi_transport_flush(scsi->transport);
+    }
 }
 
 int scsi_submit(struct ddm *ddm, struct ddm_command *command)
@@ -285,8 +246,7 @@ int scsi_submit(struct ddm *ddm, struct ddm_command *command)
     work->is_synchronizing = false;
     work->job.direction = SCSI_NO_DATA;
     work->job.data_len = 0;
-    work->job.on_end = on_job_end;
-    work->job.ctx = work;
+    work->job.ended = &scsi->ended;
     list_init(&work->job.link);
     memcpy(work->job.cdb, command->native + SCSI_NATIVE_CDB, SCSI_CDB_LEN);
     cdb_fit(scsi, &work->job);
@@ -296,12 +256,13 @@ int scsi_submit(struct ddm *ddm, struct ddm_command *command)
     return 0;
 }
 
-/* ---- the rest is the transport's ------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 void scsi_flush_queue(struct ddm *ddm)
 {
-    struct scsi_transport *transport = ((struct scsi *)ddm)->transport;
-    scsi_transport_flush(transport);
+    struct scsi *scsi = (struct scsi *)ddm;
+    scsi_transport_flush(scsi->transport);
+    ended_take(scsi);
 }
 
 int scsi_poll_fd(struct ddm *ddm)
@@ -318,20 +279,80 @@ instant_ns scsi_next_deadline(struct ddm *ddm)
 
 void scsi_poll(struct ddm *ddm, instant_ns now)
 {
-    struct scsi_transport *transport = ((struct scsi *)ddm)->transport;
-    scsi_transport_poll(transport, now);
-    scsi_transport_flush(transport); // second steps
+    struct scsi *scsi = (struct scsi *)ddm;
+    scsi_transport_poll(scsi->transport, now);
+    ended_take(scsi);
 }
 
 void scsi_drain(struct ddm *ddm)
 {
     struct scsi *scsi = (struct scsi *)ddm;
     const struct ddm_host *host = &ddm->host;
-    const bool never = false;
     while (scsi->under_way > 0) {
-        instant_ns soon = instant_after(host->clock(host->ctx), 10 * NS_PER_MS);
-        scsi_transport_wait(scsi->transport, &never, soon);
+        instant_ns now = host->clock(host->ctx);
+        scsi_transport_turn(scsi->transport, now, instant_after(now, 10 * NS_PER_MS));
+        ended_take(scsi);
     }
+}
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+static uint32_t abilities_of(const struct scsi *scsi)
+{
+    const struct scsi_facts *facts = &scsi->facts;
+    uint32_t abilities = facts->mode.has_write_cache ? VOLUME_CAN_FLUSH : 0;
+    if (facts->mode.is_write_protected || scsi->ddm.host.read_only) {
+        return abilities;
+    }
+    abilities |= VOLUME_CAN_WRITE | VOLUME_CAN_FUA | VOLUME_CAN_WRITE_ZEROES;
+    abilities |= facts->can_write_same ? VOLUME_CAN_ZERO_FAST : 0;
+    abilities |= facts->provisioning.can_unmap ? VOLUME_CAN_TRIM : 0;
+    return abilities;
+}
+
+static uint32_t preferred_of(const struct scsi *scsi)
+{
+    const struct scsi_facts *facts = &scsi->facts;
+    uint64_t best = (uint64_t)facts->limits.transfer_best * facts->capacity.block_size;
+    uint32_t least = facts->capacity.physical_size > 4096 ? facts->capacity.physical_size : 4096;
+    return best >= least && best <= scsi->transfer_max && best % least == 0 ? (uint32_t)best
+                                                                            : least;
+}
+
+int scsi_probe(struct ddm *ddm, struct volume_profile *ret)
+{
+    struct scsi *scsi = (struct scsi *)ddm;
+    struct scsi_facts *facts = &scsi->facts;
+    struct scsi_capacity capacity;
+    struct why why;
+    int error = scsi_capacity_find(scsi->transport, &capacity, &why);
+    ended_take(scsi); // meanwhile
+    if (error != 0) {
+        return error;
+    }
+    if (capacity.block_size != facts->capacity.block_size) {
+        return -EPROTO; // another device, or formatted anew: what was promised holds no more
+    }
+    facts->capacity = capacity;
+    *ret = (struct volume_profile){.size = capacity.blocks * capacity.block_size,
+                                   .abilities = abilities_of(scsi),
+                                   .block_size = capacity.block_size,
+                                   .alignment = capacity.block_size,
+                                   .preferred = preferred_of(scsi),
+                                   .transfer_max = scsi->transfer_max,
+                                   .range_max = range_limit(scsi),
+                                   .depth = scsi->transport->kind->depth,
+                                   .lineage = facts->lineage};
+    snprintf(ret->driver, sizeof ret->driver, "%s", ddm->driver->name);
+    snprintf(ret->model, sizeof ret->model, "%s %s", facts->inquiry.vendor, facts->inquiry.product);
+    if (facts->name[0] != '\0') {
+        snprintf(ret->origin, sizeof ret->origin, "scsi:%s/%s/%s", facts->inquiry.vendor,
+                 facts->inquiry.product, facts->name);
+    } else {
+        snprintf(ret->origin, sizeof ret->origin, "%s:%s", ddm->driver->name,
+                 scsi_transport_address(scsi->transport));
+    }
+    return 0;
 }
 
 /* ---- the drivers ----------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-// Two drivers of one kind: a logical unit of SCSI, reached through a transport.
+// Drivers of one kind: a logical unit of SCSI, reached through a transport.
 #pragma once
 
 #include "base/time.h"

@@ -26,19 +26,23 @@ static const duration_ns ask_for_ns = 10 * NS_PER_S;
 
 // Of its own memory: where the device does not answer in time, the transport still has it.
 struct question {
-    struct scsi_job job;
-    bool has_ended;
-    bool is_abandoned;
+    struct scsi_job job; // the first: it is freed by this
+    struct list_link ended;
     uint8_t data[ANSWER_MAX];
 };
 
-static void on_end(void *ctx, struct scsi_job *job)
+// False: the device does not answer in time, and nobody will look for the question any more.
+static bool await(struct scsi_transport *transport, struct question *question)
 {
-    struct question *question = ctx;
-    question->has_ended = true;
-    if (question->is_abandoned) {
-        free(question);
+    const struct ddm_host *host = &transport->host;
+    instant_ns until_ns = instant_after(host->clock(host->ctx), ask_for_ns);
+    for (instant_ns now;
+         list_is_empty(&question->ended) && (now = host->clock(host->ctx)) < until_ns;) {
+        scsi_transport_turn(transport, now, until_ns);
     }
+    bool has_ended = !list_is_empty(&question->ended);
+    question->job.ended = has_ended ? &question->ended : NULL;
+    return has_ended;
 }
 
 static int unanswered(struct why *ret_why, int error)
@@ -85,15 +89,12 @@ static int ask_once(struct scsi_transport *transport, const uint8_t cdb[SCSI_CDB
     question->job = (struct scsi_job){.direction = data_len > 0 ? SCSI_FROM_DEVICE : SCSI_NO_DATA,
                                       .data = question->data,
                                       .data_len = data_len,
-                                      .on_end = on_end,
-                                      .ctx = question};
+                                      .ended = &question->ended};
     memcpy(question->job.cdb, cdb, SCSI_CDB_LEN);
     list_init(&question->job.link);
+    list_init(&question->ended);
     scsi_transport_submit(transport, &question->job);
-    const struct ddm_host *host = &transport->host;
-    if (!scsi_transport_wait(transport, &question->has_ended,
-                             instant_after(host->clock(host->ctx), ask_for_ns))) {
-        question->is_abandoned = true;
+    if (!await(transport, question)) {
         return unanswered(ret_why, -ETIMEDOUT);
     }
     int error = judge(&question->job, ret_why);

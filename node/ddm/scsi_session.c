@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/poll_ms.h"
 #include "node/ddm/machine.h"
 #include "node/ddm/parameters.h"
 
@@ -60,20 +61,12 @@ static void send_waiting(struct scsi_session *session)
     }
 }
 
-static void answers_tell(struct scsi_session *session)
-{
-    for (struct list_link *l; (l = list_pop_head(&session->ended)) != NULL;) {
-        struct scsi_job *job = LIST_ENTRY(l, struct scsi_job, link);
-        job->on_end(job->ctx, job);
-    }
-}
-
 static void fail_all(struct list_link *jobs, int error)
 {
     for (struct list_link *l; (l = list_pop_head(jobs)) != NULL;) {
         struct scsi_job *job = LIST_ENTRY(l, struct scsi_job, link);
         job->error = error;
-        job->on_end(job->ctx, job);
+        scsi_job_end(job);
     }
 }
 
@@ -163,7 +156,6 @@ static void on_reset(struct scsi_session *session)
 // What the carrier has told.
 static void check(struct scsi_session *session)
 {
-    answers_tell(session);
     if (session->has_logged_in && !session->has_failed) {
         on_login(session);
     }
@@ -337,7 +329,6 @@ static void transport_close(struct scsi_transport *transport)
     }
     session->state = SCSI_SESSION_LOST;
     session->carrier->end(session);
-    answers_tell(session);
     jobs_take_back(session);
     fail_all(&session->waiting, -ECANCELED);
     if (session->epoll_fd >= 0) {
@@ -347,6 +338,18 @@ static void transport_close(struct scsi_transport *transport)
         close(session->lock_fd);
     }
     free(session);
+}
+
+static void await_settled(struct scsi_session *session)
+{
+    instant_ns until_ns = instant_after(clock_read(session), login_for_ns);
+    struct pollfd pollfd = {.fd = session->epoll_fd, .events = POLLIN};
+    check(session);
+    for (instant_ns now; !session->has_settled && (now = clock_read(session)) < until_ns;) {
+        transport_flush(&session->transport);
+        poll(&pollfd, 1, poll_ms(now, instant_min(state_due(session), until_ns)));
+        transport_poll(&session->transport, clock_read(session));
+    }
 }
 
 static int first_session(struct scsi_session *session, struct why *ret_why)
@@ -361,10 +364,7 @@ static int first_session(struct scsi_session *session, struct why *ret_why)
     if (error != 0) {
         return error;
     }
-    instant_ns until_ns = instant_after(clock_read(session), login_for_ns);
-    check(session);
-    watch(session);
-    scsi_transport_wait(&session->transport, &session->has_settled, until_ns);
+    await_settled(session);
     if (session->state != SCSI_SESSION_UP) {
         why_say(ret_why, "%.150s: %.320s", session->address,
                 why_is_said(&session->why) ? session->why.text : "the target does not answer");
@@ -390,7 +390,6 @@ static struct scsi_session *create(const struct scsi_transport_kind *kind,
     session->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     list_init(&session->out);
     list_init(&session->waiting);
-    list_init(&session->ended);
     return session;
 }
 

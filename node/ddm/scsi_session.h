@@ -86,7 +86,6 @@ struct scsi_session {
 
     struct list_link out;     // jobs at the target, in order
     struct list_link waiting; // jobs for a session, or for room
-    struct list_link ended;   // jobs that are answered, and whose owners have not heard
 };
 
 // What the initiator is called: as wanted, or (NULL) by the machine's identity.
@@ -94,8 +93,8 @@ void scsi_session_initiator(const char *wanted, char ret[SCSI_SESSION_TEXT_MAX])
 
 /* ---- what a carrier tells --------------------------------------------------------------------
  *
- * It is put down here, and dealt with when the carrier's function has returned: a job's end may
- * submit another one, and a session is not ended by who is at work in it.
+ * It is put down here, and dealt with when the carrier's function has returned: a session is not
+ * ended by who is at work in it.
  */
 
 // The session is of no use; the first reason counts.
@@ -121,7 +120,7 @@ static inline void scsi_session_reset(struct scsi_session *session, enum scsi_re
 static inline void scsi_session_answered(struct scsi_session *session, struct scsi_job *job)
 {
     list_remove(&job->link);
-    list_push_tail(&session->ended, &job->link);
+    scsi_job_end(job);
 }
 
 extern const struct scsi_carrier scsi_carrier_libiscsi, scsi_carrier_oneshot;

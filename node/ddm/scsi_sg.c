@@ -167,8 +167,7 @@ static void transport_poll(struct scsi_transport *transport, instant_ns now)
     eventfd_read(sg->event_fd, &count);
     pthread_mutex_unlock(&sg->lock);
     for (struct list_link *l; (l = list_pop_head(&ended)) != NULL;) {
-        struct scsi_job *job = LIST_ENTRY(l, struct scsi_job, link);
-        job->on_end(job->ctx, job);
+        scsi_job_end(LIST_ENTRY(l, struct scsi_job, link));
     }
 }
 

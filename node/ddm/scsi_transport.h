@@ -3,16 +3,20 @@
 // over one-shot RDMA (both scsi_session.h), and the system's own disks (SG_IO).
 //
 // A transport loses no job: each ends, by what the device said or by a negative errno, and not
-// before the device can no longer act on it.
+// before the device can no longer act on it. It calls nobody then: the job is put where its owner
+// looks, who may submit another one for it.
 #pragma once
 
+#include <stdlib.h>
+
+#include "base/list.h"
 #include "base/time.h"
 #include "format/scsi.h"
 #include "node/interface/rta_ddm.h"
 
 enum scsi_direction { SCSI_NO_DATA, SCSI_FROM_DEVICE, SCSI_TO_DEVICE };
 
-// Made by a driver, the transport's from submit until on_end.
+// Made by a driver, the transport's from submit until it has ended.
 struct scsi_job {
     uint8_t cdb[SCSI_CDB_LEN];
     enum scsi_direction direction;
@@ -25,11 +29,10 @@ struct scsi_job {
     uint8_t sense[SCSI_SENSE_MAX];
     uint32_t sense_len;
 
-    void (*on_end)(void *ctx, struct scsi_job *job);
-    void *ctx;
+    struct list_link *ended;    // where its owner looks for it; NULL: nobody does, it is freed
+    struct list_link link;      // the transport's, then of `ended`
     instant_ns submitted_at_ns; // set by the transport
     instant_ns sent_at_ns;      // the transport's
-    struct list_link link;      // the transport's
 };
 
 // Begins with this.
@@ -49,7 +52,7 @@ struct scsi_transport_kind {
     // What the device is called where it has no name of its own; at most VOLUME_ORIGIN_MAX octets.
     const char *(*address)(struct scsi_transport *transport);
     void (*submit)(struct scsi_transport *transport, struct scsi_job *job);
-    // As ddm_driver.flush_queue, poll_fd, next_deadline and poll. Jobs end in flush and poll.
+    // As ddm_driver.flush_queue, poll_fd, next_deadline and poll. Jobs end in flush and poll alone.
     void (*flush)(struct scsi_transport *transport);
     int (*poll_fd)(struct scsi_transport *transport);
     instant_ns (*next_deadline)(struct scsi_transport *transport);
@@ -63,6 +66,16 @@ static inline int scsi_transport_open(const struct scsi_transport_kind *kind,
                                       struct scsi_transport **ret, struct why *ret_why)
 {
     return kind->open(target, host, ret, ret_why);
+}
+
+// A transport's word for a job that has ended, and is in no list.
+static inline void scsi_job_end(struct scsi_job *job)
+{
+    if (job->ended == NULL) {
+        free(job);
+    } else {
+        list_push_tail(job->ended, &job->link);
+    }
 }
 
 extern const struct scsi_transport_kind scsi_transport_iscsi, scsi_transport_iscsi_rdma,
@@ -109,5 +122,5 @@ static inline void scsi_transport_close(struct scsi_transport *transport)
     transport->kind->close(transport);
 }
 
-// Polls until the flag is set by a job's end, or the instant has come. Returns the flag.
-bool scsi_transport_wait(struct scsi_transport *transport, const bool *flag, instant_ns until_ns);
+// Flushes, waits for the device, not longer than until that instant, and polls.
+void scsi_transport_turn(struct scsi_transport *transport, instant_ns now, instant_ns until_ns);

@@ -26,6 +26,7 @@ static char said[SAID_MAX], ended[SAID_MAX];
 static struct scsi_transport *transport;
 static struct why why;
 static struct scsi_job jobs[JOB_MAX];
+static struct list_link done; // jobs that have ended, and are not noted yet
 
 static inline void stage_reset(void)
 {
@@ -33,6 +34,7 @@ static inline void stage_reset(void)
     step = 100 * NS_PER_MS;
     look_count = 0;
     said[0] = ended[0] = '\0';
+    list_init(&done);
 }
 
 static inline instant_ns clock_of_test(void *ctx)
@@ -63,16 +65,19 @@ static inline int open_at(const struct scsi_transport_kind *kind, const char *ob
     return kind->open(&at, &host, &transport, &why);
 }
 
-static inline void on_job_end(void *ctx, struct scsi_job *job)
+static inline void ended_note(void)
 {
-    size_t len = strlen(ended);
-    snprintf(ended + len, sizeof ended - len, "%u:%d ", job->cdb[1], job->error);
+    for (struct list_link *l; (l = list_pop_head(&done)) != NULL;) {
+        const struct scsi_job *job = LIST_ENTRY(l, struct scsi_job, link);
+        size_t len = strlen(ended);
+        snprintf(ended + len, sizeof ended - len, "%u:%d ", job->cdb[1], job->error);
+    }
 }
 
 static inline struct scsi_job *submit(uint8_t number)
 {
     struct scsi_job *job = &jobs[number];
-    *job = (struct scsi_job){.cdb = {0x28, number}, .error = JOB_UNDER_WAY, .on_end = on_job_end};
+    *job = (struct scsi_job){.cdb = {0x28, number}, .error = JOB_UNDER_WAY, .ended = &done};
     list_init(&job->link);
     transport->kind->submit(transport, job);
     return job;
@@ -82,4 +87,5 @@ static inline void polled_at(instant_ns at)
 {
     now = at;
     transport->kind->poll(transport, now);
+    ended_note();
 }

@@ -147,6 +147,7 @@ static void open_well(void)
 static void close_all(void)
 {
     transport->kind->close(transport);
+    ended_note();
     assert_int_equal(it.open, 0);
 }
 
@@ -320,7 +321,7 @@ static void a_command_goes_as_it_is_and_its_answer_comes_back(void **state)
                                     .data = data,
                                     .data_len = sizeof data - i,
                                     .error = JOB_UNDER_WAY,
-                                    .on_end = on_job_end};
+                                    .ended = &done};
         list_init(&jobs[0].link);
         transport->kind->submit(transport, &jobs[0]);
         assert_int_equal(it.request_count, 1);

@@ -249,6 +249,7 @@ static void open_well(void)
 static void close_all(void)
 {
     transport->kind->close(transport);
+    ended_note();
     assert_int_equal(target.contexts, 0);
 }
 
@@ -415,7 +416,7 @@ static void a_command_goes_as_it_is_and_its_answer_comes_back(void **state)
                                     .direction = cases[i].direction,
                                     .data = data,
                                     .data_len = cases[i].direction != SCSI_NO_DATA ? 16 : 0,
-                                    .on_end = on_job_end};
+                                    .ended = &done};
         list_init(&jobs[0].link);
         transport->kind->submit(transport, &jobs[0]);
         assert_int_equal(current->task_count, 1);

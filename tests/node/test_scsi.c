@@ -35,7 +35,7 @@ struct disk {
     uint8_t peripheral;
     struct fault faults[FAULT_COUNT];
     uint8_t *data;
-    bool is_open;
+    bool is_open, is_silent;
     instant_ns now;
     struct list_link jobs;
     char trace[TRACE_MAX]; // commands that are no questions
@@ -175,7 +175,7 @@ static void answer(struct disk *disk, struct scsi_job *job)
         memcpy(job->sense, sense, sizeof sense);
         job->sense_len = sizeof sense;
     }
-    job->on_end(job->ctx, job);
+    scsi_job_end(job);
 }
 
 /* ---- the transport --------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static void disk_submit(struct scsi_transport *transport, struct scsi_job *job)
 static void disk_flush(struct scsi_transport *transport)
 {
     struct disk *disk = (struct disk *)transport;
-    for (struct list_link *l; (l = list_pop_head(&disk->jobs)) != NULL;) {
+    for (struct list_link *l; !disk->is_silent && (l = list_pop_head(&disk->jobs)) != NULL;) {
         answer(disk, LIST_ENTRY(l, struct scsi_job, link));
     }
 }
@@ -219,7 +219,13 @@ static const char *disk_address(struct scsi_transport *transport)
 
 static void disk_close(struct scsi_transport *transport)
 {
-    ((struct disk *)transport)->is_open = false;
+    struct disk *disk = (struct disk *)transport;
+    disk->is_open = false;
+    for (struct list_link *l; (l = list_pop_head(&disk->jobs)) != NULL;) {
+        struct scsi_job *job = LIST_ENTRY(l, struct scsi_job, link);
+        assert_null(job->ended); // nothing is under way but what nobody waits for
+        scsi_job_end(job);
+    }
 }
 
 static const struct scsi_transport_kind disk_kind = {
@@ -552,6 +558,39 @@ static void a_disk_that_takes_no_more_is_full(void **state)
     scsi_close(ddm);
 }
 
+static void a_disk_that_does_not_answer_is_given_up(void **state)
+{
+    struct disk *disk = *state;
+    struct ddm *ddm = NULL;
+    struct why why;
+    disk->is_silent = true;
+    assert_int_equal(scsi_open(&ddm_iscsi, &disk->transport, &ddm, &why), -ETIMEDOUT);
+    assert_non_null(strstr(why.text, "the device does not answer"));
+    assert_in_range(disk->now, 10 * NS_PER_S, 11 * NS_PER_S);
+}
+
+static void what_comes_to_its_end_while_the_disk_is_asked_is_not_forgotten(void **state)
+{
+    struct disk *disk = *state;
+    struct volume_profile profile;
+    disk->has_fua = false;
+    struct ddm *ddm = open_disk(disk, &profile);
+    uint8_t data[512] = {7};
+    struct ddm_command command = {.operation = NODE_WRITE,
+                                  .flags = NODE_FUA,
+                                  .len = sizeof data,
+                                  .data = data,
+                                  .data_len = sizeof data};
+    bool has_ended = false;
+    assert_int_equal(io_format_scsi.encode(&profile, &command), NODE_OK);
+    ddm_command_expect(&command, on_end, &has_ended);
+    assert_int_equal(scsi_submit(ddm, &command), 0);
+    assert_int_equal(scsi_probe(ddm, &profile), 0);
+    assert_true(has_ended);
+    assert_string_equal(disk->trace, "8a/00 0+1\n91/00 0+1\n");
+    scsi_close(ddm);
+}
+
 #define DISK_TEST(name) cmocka_unit_test_setup_teardown(name, disk_setup, disk_teardown)
 
 int main(void)
@@ -572,6 +611,8 @@ int main(void)
         DISK_TEST(a_disk_that_stays_busy_is_given_up),
         DISK_TEST(a_protected_disk_is_read_only),
         DISK_TEST(a_disk_that_takes_no_more_is_full),
+        DISK_TEST(a_disk_that_does_not_answer_is_given_up),
+        DISK_TEST(what_comes_to_its_end_while_the_disk_is_asked_is_not_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

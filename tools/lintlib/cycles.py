@@ -1,4 +1,4 @@
-"""cycles: files of one room that call each other in a circle, ports of the room's own included.
+"""cycles: no files of one room call each other in a circle, ports of the room's own included.
 
 A call is a name followed by `(`. What stands in a table of functions (`.send = wire_send`) is
 called by whoever calls a field of that name; an inline function in the header that declares the
@@ -9,7 +9,6 @@ A wrapper has functions of the port that it calls. Which of a room's stand befor
 house.STACKS: from the level of one, a call through the port leads further down alone.
 """
 
-import pathlib
 import re
 
 from . import house
@@ -151,16 +150,6 @@ def _tables(code):
         yield structs.get(begin - 1), begin, at, set(_FIELD_NAMED.findall(''.join(flat)))
 
 
-_TABLE = 'tools/lintlib/house.py'
-
-
-def _line_of_row(room):
-    """Where CYCLES speaks of a room."""
-    lines = pathlib.Path(house.__file__).read_text().split('\n')
-    begin = next(at for at, line in enumerate(lines) if line.startswith('CYCLES'))
-    return next(at for at, line in enumerate(lines[begin:], begin + 1) if f"'{room}'" in line)
-
-
 def _reachable(graph, begin):
     found, todo = set(), [begin]
     while todo:
@@ -201,20 +190,14 @@ def _calls_within(graph, component):
 
 
 def _check_room(room, graph, ports):
-    allowed = house.CYCLES.get(room, 1)
-    largest = 1
     for component in _components(graph, ports):
         files = _files(component, ports)
-        largest = max(largest, len(files))
-        if len(files) > allowed:
+        if len(files) > 1:
             source, line, called = next(_calls_within(graph, component))
             yield source.path, line, (
-                f'{len(files)} files call each other in a circle, at most {allowed} in {room}/: '
+                f'{len(files)} files of {room}/ call each other in a circle: '
                 f'{" ".join(path.name for path in files)}; one of the calls is this, to '
                 f'{_files([called])[0].name}: give the state one owner')
-    if largest < allowed:
-        yield _TABLE, _line_of_row(room), (
-            f'{room}/ has at most {largest} in a circle now, its row says {allowed}: lower it')
 
 
 def check(tree):

@@ -130,12 +130,6 @@ ENGINE_ROOMS = ('base', 'text', 'wire', 'tcp', 'net', 'mem', 'mpa', 'ddp', 'rdma
                 'format', 'node/bus', 'node/reservation', 'node/cta', 'node/uma', 'node/rta',
                 'node/nvme', 'node/scsi', 'manager', 'draw')
 
-# How many files of a room may call each other in a circle; a room without a row has no circle. The
-# numbers only fall: a room that is better than its row has the row lowered, or taken out.
-CYCLES = {
-    'node/ddm': 6,  # jobs end by way of a transport's port, and their end may begin another
-}
-
 # Wrappers that have a port's functions and call them, the outermost first; a folder's files are
 # one. host/link.c and host/datagram.c put them before each other in this order.
 STACKS = {
