@@ -44,7 +44,15 @@ enum {
     PULL_RUN_PIECES_MAX = 32,
 };
 
-enum { PUSH_PIECES_MAX = 16 };
+enum {
+    PUSH_LEN_MAX = 4096, // octets of one: of longer ones each end copies a part, at a time
+    PUSH_PIECES_MAX = 16,
+};
+
+static inline bool push_is_short(const struct push *push)
+{
+    return push->len <= PUSH_LEN_MAX && push->piece_count <= PUSH_PIECES_MAX;
+}
 
 // What becomes of a Write or Read that would go past the stream.
 enum past_answer {
@@ -89,9 +97,8 @@ static inline bool pull_run_has_room(const struct pull_run *run, const struct pu
 
 // A push that has begun.
 struct push_aimed {
-    struct link_stream *stream; // its memory stays until `conclude`, whatever becomes of it
-    void *by;                   // ... past packets: what the link has in its place, likewise
-    int process;                // into whose memory
+    void *by;    // the link's: its memory stays until `conclude`, whatever becomes of a stream
+    int process; // into whose memory
     struct key key;
     uint64_t addr; // there
     size_t len;

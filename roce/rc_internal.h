@@ -69,7 +69,6 @@ enum {
     RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,
     RC_PMTU_MAX = 4096,
-    RC_PUSH_LEN_MAX = 4096,
 };
 
 /* ---- payload --------------------------------------------------------------------------------- */

@@ -73,7 +73,7 @@ bool rc_push_start(struct rc *rc, const struct datagram_sink *sink,
 {
     const bool is_alone_now = is_alone(rc, work);
     const bool may = is_alone_now && sink->push != NULL && !rc->push.is_refused &&
-                     !rc->config.is_plain && work->wqe->length <= RC_PUSH_LEN_MAX;
+                     !rc->config.is_plain && work->wqe->length <= PUSH_LEN_MAX;
     rc->push.is_refused = false;
     rc->push.is_out = may && ask(rc, sink, work) == PAST_BEGUN;
     rc->push.is_writer = is_alone_now;

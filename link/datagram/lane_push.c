@@ -125,8 +125,7 @@ static struct datagram_lane_out *lane_of(struct datagram_udp *d, const struct ga
 // does nothing but write has a peer that waits for no thread.
 static bool is_worth_pushing(const struct datagram_lane_out *lane, const struct packet_push *push)
 {
-    return push->write.len <= LOCAL_PUSH_LEN_MAX && push->write.piece_count <= PUSH_PIECES_MAX &&
-           (push->is_writer || lane_reader_sleeps(&lane->writer));
+    return push_is_short(&push->write) && (push->is_writer || lane_reader_sleeps(&lane->writer));
 }
 
 // What the other process has done that can be seen from here, by either way.

@@ -17,8 +17,7 @@
 // the stream comes first.
 static bool is_worth_pushing(struct local_stream *s, const struct push *w)
 {
-    return s->path == LOCAL_PATH_MEMORY && !s->is_broken && !s->is_shut &&
-           w->len <= LOCAL_PUSH_LEN_MAX && w->piece_count <= PUSH_PIECES_MAX &&
+    return s->path == LOCAL_PATH_MEMORY && !s->is_broken && !s->is_shut && push_is_short(w) &&
            doorbell_other_sleeps(s->channel->other_bell) && octet_ring_is_drained(&s->tx);
 }
 
@@ -47,7 +46,7 @@ static void begin(struct local_stream *s, const struct local_pusher *pusher, con
     s->pusher = *pusher;
     s->pushing_by = s->peer_keys;
     s->pushing_by->out_count++;
-    ret->stream = &s->forward.base;
+    ret->by = s;
     ret->process = s->process;
     ret->len = w->len;
     ret->piece_count = w->piece_count;
@@ -90,13 +89,14 @@ enum past_answer local_push_aim(struct link_stream *stream, const struct push *w
 // The stream may be closed meanwhile: what is looked at stays until local_push_conclude.
 bool local_push_put(const struct push_aimed *push)
 {
-    return local_slot_push(&local_stream_of(push->stream)->pusher, &push->key, push->addr,
-                           push->pieces, push->piece_count, push->len);
+    const struct local_stream *s = push->by;
+    return local_slot_push(&s->pusher, &push->key, push->addr, push->pieces, push->piece_count,
+                           push->len);
 }
 
 void local_push_conclude(const struct push_aimed *push, bool is_done)
 {
-    struct local_stream *s = local_stream_of(push->stream);
+    struct local_stream *s = push->by;
     struct local_counters *counters = &local_link_at(s)->counters;
     counters->pushes += is_done;
     counters->pushed_octets += is_done ? push->len : 0;

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/port_push.h"
 #include "base/shared_word.h"
 #include "link/local/thread.h"
 #include "link/sys.h"
@@ -33,7 +34,7 @@ bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint6
                       size_t len)
 {
     struct local_slot *slot = p->slot;
-    CHECK(len > 0 && len <= LOCAL_PUSH_MAX);
+    CHECK(len > 0);
     size_t tail_len = tail_len_of(addr, len);
     place_set(slot, LOCAL_SLOT_SILL, p->sill, LOCAL_SILL_LEN);
     place_set(slot, LOCAL_SLOT_BODY, addr, len - tail_len);
@@ -50,18 +51,13 @@ bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint6
     return false;
 }
 
-int local_slot_call(const struct local_pusher *p, const struct iovec *pieces, unsigned count,
-                    size_t len)
+int local_slot_call(const struct local_pusher *p, const uint8_t *octets, size_t len)
 {
     static const uint64_t on_sill;
-    struct iovec local[LOCAL_PUSH_PIECES_MAX + 1] = {{(void *)(uintptr_t)&on_sill, LOCAL_SILL_LEN}};
-    CHECK(count <= LOCAL_PUSH_PIECES_MAX);
-    for (unsigned i = 0; i < count; i++) {
-        local[i + 1] = pieces[i];
-    }
+    const struct iovec local[] = {{(void *)(uintptr_t)&on_sill, LOCAL_SILL_LEN},
+                                  {(void *)(uintptr_t)octets, len}};
     const struct iovec *places = (const struct iovec *)(const void *)p->slot->places;
-    ssize_t written =
-        sys_process_vm_writev(p->process, local, count + 1, places, LOCAL_SLOT_PLACES);
+    ssize_t written = sys_process_vm_writev(p->process, local, 2, places, LOCAL_SLOT_PLACES);
     if (written < 0) {
         return (int)written;
     }
@@ -76,8 +72,7 @@ void local_slot_leave(const struct local_pusher *p)
 bool local_slot_push(const struct local_pusher *p, const struct key *key, uint64_t addr,
                      const struct span *pieces, unsigned count, size_t len)
 {
-    uint8_t octets[LOCAL_PUSH_LEN_MAX];
-    const struct iovec whole = {octets, len};
+    uint8_t octets[PUSH_LEN_MAX];
     size_t done = 0;
     CHECK(len <= sizeof octets);
     for (unsigned i = 0; i < count; i++) {
@@ -87,7 +82,7 @@ bool local_slot_push(const struct local_pusher *p, const struct key *key, uint64
     if (!local_slot_enter(p, key, addr, len)) {
         return false;
     }
-    const int error = local_slot_call(p, &whole, 1, len);
+    const int error = local_slot_call(p, octets, len);
     local_slot_leave(p);
     return error == 0;
 }

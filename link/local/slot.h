@@ -38,9 +38,6 @@
 #include "base/span.h"
 
 enum {
-    LOCAL_PUSH_MAX = 64 * 1024, // octets of one call
-    LOCAL_PUSH_PIECES_MAX = 16, // ... from so many places
-    LOCAL_PUSH_LEN_MAX = 4096,  // of a Write that goes so: longer ones both ends copy, by a ring
     LOCAL_SILL_LEN = 8,
     LOCAL_SLOT_SILL = 0, // places, in the order of the call
     LOCAL_SLOT_BODY = 1,
@@ -85,15 +82,14 @@ struct local_pusher {
     pid_t process;
 };
 
-// Says that `len` octets (1 to LOCAL_PUSH_MAX) are about to be written at `addr`, by the key. True:
+// Says that `len` octets, at least one, are about to be written at `addr`, by the key. True:
 // he is in, and may; local_slot_call and _leave follow. False: the key is withdrawn, or the gate is
 // closed; he is out.
 bool local_slot_enter(const struct local_pusher *p, const struct key *key, uint64_t addr,
                       size_t len);
 // 0; -EAGAIN: not all octets, since memory ends; -EFAULT: nothing, since it was taken back or the
 // sill is missing; or another negative errno of the call. Whoever is in stays in.
-int local_slot_call(const struct local_pusher *p, const struct iovec *pieces, unsigned count,
-                    size_t len);
+int local_slot_call(const struct local_pusher *p, const uint8_t *octets, size_t len);
 void local_slot_leave(const struct local_pusher *p);
 // All of that: the octets are there. Our own memory, which may have to be fetched too, is read
 // before the other process has to wait for us. False: nothing that does no harm to do again.

@@ -12,8 +12,8 @@
 
 enum { STAG = 0x00abcdef, PD = 5, LEN = 256 };
 
-static uint8_t target[LOCAL_PUSH_LEN_MAX + 1];
-static const uint8_t source[LOCAL_PUSH_LEN_MAX + 1] = {1, 2, 3, 4, 5, 6, 7, 8};
+static uint8_t target[PUSH_LEN_MAX + 1];
+static const uint8_t source[PUSH_LEN_MAX + 1] = {1, 2, 3, 4, 5, 6, 7, 8};
 static struct key_mirror *mirror;
 
 static instant_ns now_ns = 1; // goes on by 50 us with each look, unless it is held
@@ -347,8 +347,8 @@ static void long_writes_go_by_the_stream(void **state)
 {
     (void)state;
     admit();
-    assert_true(push_to(STAG, 0, LOCAL_PUSH_LEN_MAX));
-    assert_false(push_to(STAG, 0, LOCAL_PUSH_LEN_MAX + 1));
+    assert_true(push_to(STAG, 0, PUSH_LEN_MAX));
+    assert_false(push_to(STAG, 0, PUSH_LEN_MAX + 1));
 }
 
 static void memory_that_is_unmapped_goes_by_the_stream(void **state)

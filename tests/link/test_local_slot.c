@@ -19,7 +19,13 @@
 #include "link/local/slot.h"
 #include "link/local/thread.h"
 
-enum { STAG = 0x12345678, PD = 3, TARGET_LEN = 2 * LOCAL_PUSH_MAX, PAGE = 4096 };
+enum {
+    STAG = 0x12345678,
+    PD = 3,
+    LONG_LEN = 64 << 10, // a call that takes a while
+    TARGET_LEN = 2 * LONG_LEN,
+    PAGE = 4096
+};
 
 // What the pusher, a child of ours, and we have in common.
 struct common {
@@ -33,7 +39,7 @@ struct common {
 static struct common *c;
 static uint8_t *target; // ours alone
 static uint8_t *sill;
-static uint8_t source[LOCAL_PUSH_MAX];
+static uint8_t source[LONG_LEN];
 static uint64_t generation;
 static unsigned looks; // that found somebody in
 static struct prng prng;
@@ -125,10 +131,9 @@ static bool enter(const struct local_pusher *p, uint64_t to, size_t len)
 
 static int push(const struct local_pusher *p, uint64_t to, size_t len)
 {
-    const struct iovec iov = {source, len};
     int error = -ENOENT;
     if (enter(p, to, len)) {
-        error = local_slot_call(p, &iov, 1, len);
+        error = local_slot_call(p, source, len);
         local_slot_leave(p);
     }
     return error;
@@ -191,18 +196,18 @@ static void push_some(const struct local_pusher *p)
 {
     must(push(p, 10, 1) == 0);
     must(push(p, 100, 1000) == 0);
-    must(push(p, 5000, LOCAL_PUSH_MAX) == 0);
+    must(push(p, 5000, LONG_LEN) == 0);
 }
 
 static void octets_come_where_the_key_says_and_nowhere_else(void **state)
 {
     (void)state;
     await_child(child_of(push_some));
-    assert_int_equal(octets_that_are(0xaa), 1 + 1000 + LOCAL_PUSH_MAX);
+    assert_int_equal(octets_that_are(0xaa), 1 + 1000 + LONG_LEN);
     assert_int_equal(target[10], 0xaa);
     assert_int_equal(target[100], 0xaa);
     assert_int_equal(target[1099], 0xaa);
-    assert_int_equal(target[5000 + LOCAL_PUSH_MAX - 1], 0xaa);
+    assert_int_equal(target[5000 + LONG_LEN - 1], 0xaa);
     assert_int_equal(atomic_load(&c->slot.generation), 0);
 }
 
@@ -297,10 +302,9 @@ static void who_sees_the_last_octet_sees_all(void **state)
 
 static void stop_before_the_call(const struct local_pusher *p)
 {
-    const struct iovec iov = {source, LOCAL_PUSH_MAX};
-    must(enter(p, 0, LOCAL_PUSH_MAX));
+    must(enter(p, 0, LONG_LEN));
     raise(SIGSTOP);
-    must(local_slot_call(p, &iov, 1, LOCAL_PUSH_MAX) == -EFAULT);
+    must(local_slot_call(p, source, LONG_LEN) == -EFAULT);
     local_slot_leave(p);
     must(push(p, 0, 64) == -ENOENT);
 }
@@ -397,20 +401,18 @@ static void who_names_no_thread_is_not_waited_for(void **state)
 
 static void push_for_ever(const struct local_pusher *p)
 {
-    const struct iovec iov = {source, LOCAL_PUSH_MAX};
     struct prng own;
     prng_init(&own, (uint64_t)getpid());
     for (;;) {
-        size_t len = 1 + (size_t)prng_below(&own, LOCAL_PUSH_MAX);
-        if (!enter(p, prng_below(&own, LOCAL_PUSH_MAX), len)) {
+        size_t len = 1 + (size_t)prng_below(&own, LONG_LEN);
+        if (!enter(p, prng_below(&own, LONG_LEN), len)) {
             atomic_fetch_add(&c->refused, 1);
             continue;
         }
         if (prng_below(&own, 2) == 0) {
             spin(prng_below(&own, 20 * NS_PER_US)); // the instant that matters, made wide
         }
-        struct iovec piece = {iov.iov_base, len};
-        local_slot_call(p, &piece, 1, len);
+        local_slot_call(p, source, len);
         local_slot_leave(p);
         atomic_fetch_add(&c->pushed, 1);
     }
@@ -475,7 +477,6 @@ static void taking_back_is_done_by_the_first_place_alone(void **state)
     const size_t edge = offsetof(struct local_slot, places[LOCAL_SLOT_BODY]);
     uint8_t *pages = memory((size_t)2 * PAGE, MAP_PRIVATE);
     struct local_pusher p = pusher();
-    const struct iovec iov = {source, 1000};
     struct key key;
     p.slot = (struct local_slot *)(void *)(pages + PAGE - edge);
     p.process = getpid();
@@ -483,7 +484,7 @@ static void taking_back_is_done_by_the_first_place_alone(void **state)
     assert_true(local_slot_enter(&p, &key, key.addr, 1000));
     assert_int_equal(mprotect(pages + PAGE, PAGE, PROT_READ), 0);
     local_slot_revoke(p.slot, LOCAL_SLOT_ANY, getpid());
-    assert_int_equal(local_slot_call(&p, &iov, 1, 1000), -EFAULT);
+    assert_int_equal(local_slot_call(&p, source, 1000), -EFAULT);
     assert_int_equal(octets_that_are(0), TARGET_LEN);
     munmap(pages, (size_t)2 * PAGE);
 }
