@@ -75,7 +75,6 @@ int rdma_destroy_id(struct rdma_cm_id *id)
     struct cm_id *c = cm_id_of(id);
     if (id->event != NULL) {
         rdma_ack_cm_event(id->event);
-        id->event = NULL;
     }
     if (cm_id_is_alive(c)) {
         id_end(c);
