@@ -12,7 +12,6 @@
 struct file_engine {
     struct io_uring ring;
     int fd;
-    unsigned unsent; // prepared since the last start
 };
 
 // IORING_SETUP_COOP_TASKRUN, which liburing's header does not name before 2.2 (Ubuntu 22.04).
@@ -65,9 +64,8 @@ static int uring_create(int fd, unsigned depth, struct file_engine **ret)
 static void uring_start(struct file_engine *engine)
 {
     // What the kernel does not take now (-EAGAIN, -EBUSY) stays prepared for the next time.
-    if (engine->unsent > 0) {
-        int sent = io_uring_submit(&engine->ring);
-        engine->unsent -= sent > 0 ? (unsigned)sent : 0;
+    if (io_uring_sq_ready(&engine->ring) > 0) {
+        io_uring_submit(&engine->ring);
     }
 }
 
@@ -95,7 +93,6 @@ static void uring_queue(struct file_engine *engine, struct file_job *job)
         break;
     }
     io_uring_sqe_set_data(sqe, job);
-    engine->unsent++;
 }
 
 static int uring_ended_fd(struct file_engine *engine)
