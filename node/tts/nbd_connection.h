@@ -161,6 +161,22 @@ struct nbd_error nbd_request_check(const struct nbd_connection *c, struct nbd_as
 // A read in parts with a simple reply, which is said to go well when the first part is there.
 bool nbd_is_in_one_run(const struct nbd_connection *c, const struct nbd_asked *asked);
 
+// ---- nbd_answer.c
+
+// What the client is told of a completion.
+struct nbd_error nbd_completion_error(const struct nbd_request *r, enum node_completion completion);
+// The error, or (NBD_OK) that it is done and has no data to answer with.
+void nbd_answer(struct nbd_request *r, struct nbd_error error);
+// What was read: one simple reply, or a chunk for each run of data and each hole.
+void nbd_answer_read(struct nbd_request *r);
+// A chunk has gone, and the next one follows, once it has begun.
+bool nbd_has_more_chunks(const struct nbd_request *r);
+void nbd_chunk_begin(struct nbd_request *r);
+// A simple reply has begun, and said that all is well.
+bool nbd_is_continued(const struct nbd_request *r);
+// Which parts of the volume are allocated. False: the device has told of nothing.
+bool nbd_answer_extents(struct nbd_request *r);
+
 // ---- nbd_transmission.c
 
 extern const struct tts_for_cta nbd_for_cta;
