@@ -8,6 +8,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/forward.h"
+#include "link/datagram/octets.h"
 
 enum { HELD_MAX = 8192, BATCH = 32 };
 
@@ -75,22 +76,12 @@ static instant_ns first_of(const struct list_link *list)
 
 static void hold_out(struct datagram_fault *f, const struct datagram_tx *tx, duration_ns delay_ns)
 {
-    size_t len = tx->head.len + tx->pad_len;
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        len += tx->pieces[i].len;
-    }
-    struct held_packet *h = held_new(f, len, instant_after(f->now_ns, delay_ns));
+    instant_ns at_ns = instant_after(f->now_ns, delay_ns);
+    struct held_packet *h = held_new(f, datagram_tx_len(tx), at_ns);
     if (h == NULL) {
         return; // lost
     }
-    uint8_t *at = h->octets;
-    memcpy(at, tx->head.ptr, tx->head.len);
-    at += tx->head.len;
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        memcpy(at, tx->pieces[i].ptr, tx->pieces[i].len);
-        at += tx->pieces[i].len;
-    }
-    memset(at, 0, tx->pad_len);
+    datagram_tx_copy(tx, h->octets);
     h->path = *tx->path;
     hold(f, &f->held_out, h);
 }

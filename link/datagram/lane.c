@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "link/datagram/octets.h"
 #include "wire/bth.h"
 
 STATIC_CHECK(LANE_RECORD_HEADER_LEN + BTH_LEN == LANE_LINE);
@@ -31,15 +32,6 @@ static size_t record_len(size_t packet_len)
     return (LANE_RECORD_HEADER_LEN + packet_len + LANE_LINE - 1) & ~(size_t)(LANE_LINE - 1);
 }
 
-static size_t packet_len(const struct datagram_tx *tx)
-{
-    size_t len = tx->head.len + tx->pad_len;
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        len += tx->pieces[i].len;
-    }
-    return len;
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 void lane_writer_init(struct lane_writer *w, uint8_t *memory)
@@ -56,7 +48,7 @@ bool lane_is_read(const struct lane_writer *w)
 
 bool lane_has_room(struct lane_writer *w, const struct datagram_tx *tx)
 {
-    return octet_ring_has_room(&w->ring, record_len(packet_len(tx)));
+    return octet_ring_has_room(&w->ring, record_len(datagram_tx_len(tx)));
 }
 
 static void header_fill(uint8_t header[LANE_RECORD_HEADER_LEN], size_t len,
@@ -77,7 +69,7 @@ bool lane_put(struct lane_writer *w, const struct datagram_tx *tx, const struct 
 {
     static const uint8_t zeros[LANE_LINE + 4];
     uint8_t header[LANE_RECORD_HEADER_LEN];
-    const size_t len = packet_len(tx), whole_len = record_len(len);
+    const size_t len = datagram_tx_len(tx), whole_len = record_len(len);
     CHECK(tx->head.len >= BTH_LEN && len <= DATAGRAM_LEN_MAX);
     if (!octet_ring_has_room(&w->ring, whole_len)) {
         return false;

@@ -8,6 +8,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/forward.h"
+#include "link/datagram/octets.h"
 #include "link/pcap/file.h"
 #include "wire/icrc.h"
 #include "wire/ip.h"
@@ -103,15 +104,8 @@ static void record_sent(struct datagram_pcap *p, const struct datagram_tx *tx)
         .traffic_class = path->traffic_class,
         .hop_limit = datagram_hop_limit(&p->forward.base, path),
     };
-    uint8_t *begin = p->packet + ip_len_of(&o) + UDP_HEADER_LEN, *at = begin;
-    memcpy(at, tx->head.ptr, tx->head.len);
-    at += tx->head.len;
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        memcpy(at, tx->pieces[i].ptr, tx->pieces[i].len);
-        at += tx->pieces[i].len;
-    }
-    memset(at, 0, tx->pad_len);
-    o.udp_len = UDP_HEADER_LEN + (size_t)(at - begin) + tx->pad_len + ICRC_LEN;
+    datagram_tx_copy(tx, p->packet + ip_len_of(&o) + UDP_HEADER_LEN);
+    o.udp_len = UDP_HEADER_LEN + datagram_tx_len(tx) + ICRC_LEN;
     packet_record(p, &o);
 }
 

@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "link/datagram/door.h"
 #include "link/datagram/lane.h"
+#include "link/datagram/octets.h"
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
@@ -29,11 +30,7 @@ enum {
 
 static uint32_t cost_of(const struct datagram_tx *tx)
 {
-    size_t len = tx->head.len;
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        len += tx->pieces[i].len;
-    }
-    return (uint32_t)(2 * len + PACKET_EXTRA_LEN);
+    return (uint32_t)(2 * datagram_tx_len(tx) + PACKET_EXTRA_LEN);
 }
 
 static void note_taken(struct datagram_room *room, uint32_t taken, instant_ns now)

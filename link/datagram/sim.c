@@ -7,6 +7,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/alone.h"
+#include "link/datagram/octets.h"
 #include "link/datagram/sim_end.h"
 #include "link/datagram/slot.h"
 #include "wire/icrc.h"
@@ -53,14 +54,7 @@ static struct datagram_sim_packet *packet_new(const struct datagram_tx *tx, size
         return NULL;
     }
     *p = (struct datagram_sim_packet){.path = *tx->path, .len = len};
-    uint8_t *at = p->octets;
-    memcpy(at, tx->head.ptr, tx->head.len);
-    at += tx->head.len;
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        memcpy(at, tx->pieces[i].ptr, tx->pieces[i].len);
-        at += tx->pieces[i].len;
-    }
-    memset(at, 0, tx->pad_len);
+    datagram_tx_copy(tx, p->octets);
     return p;
 }
 
@@ -79,11 +73,8 @@ static bool has_room(const struct datagram_sim *e, size_t len, instant_ns now)
 static bool end_put(struct datagram_link *link, const struct datagram_tx *tx)
 {
     struct datagram_sim *e = end_of(link);
-    size_t len = tx->head.len + tx->pad_len;
+    size_t len = datagram_tx_len(tx);
     instant_ns now = datagram_net_now(e->net);
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        len += tx->pieces[i].len;
-    }
     struct datagram_sim_packet *p = has_room(e, len, now) ? packet_new(tx, len) : NULL;
     if (p == NULL) {
         e->was_full = true;

@@ -6,6 +6,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/alone.h"
+#include "link/datagram/octets.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/tap_link.h"
 #include "link/device/tap_interface.h"
@@ -22,12 +23,6 @@ enum {
 };
 
 /* ---- out ------------------------------------------------------------------------------------- */
-
-static uint8_t *append(uint8_t *at, struct span octets)
-{
-    memcpy(at, octets.ptr, octets.len);
-    return at + octets.len;
-}
 
 static size_t ip_header_put(const struct datagram_tap *t, const struct datagram_path *path,
                             const struct net_flow *flow, size_t body_len, uint8_t *at)
@@ -50,33 +45,19 @@ static void checksum_put(const struct net_flow *flow, uint8_t *udp, size_t len)
     put_be16(udp + UDP_OFF_CHECKSUM, checksum != 0 ? checksum : 0xffff);
 }
 
-static size_t len_of(const struct datagram_tx *tx)
-{
-    size_t len = tx->head.len + tx->pad_len;
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        len += tx->pieces[i].len;
-    }
-    return len;
-}
-
 static void packet_fill(const struct datagram_tap *t, const struct datagram_tx *tx,
                         struct tap_packet *p)
 {
     const struct net_flow flow = {.local = datagram_tap_addr(&tx->path->local),
                                   .remote = datagram_tap_addr(&tx->path->remote)};
-    const size_t udp_len = UDP_HEADER_LEN + len_of(tx) + ICRC_LEN;
+    const size_t udp_len = UDP_HEADER_LEN + datagram_tx_len(tx) + ICRC_LEN;
     const size_t ip_len = ip_header_put(t, tx->path, &flow, udp_len, p->octets);
     uint8_t *const udp = p->octets + ip_len;
     put_be16(udp + UDP_OFF_SRC_PORT, tx->path->source_port);
     put_be16(udp + UDP_OFF_DST_PORT, t->config.port);
     put_be16(udp + UDP_OFF_LEN, (uint16_t)udp_len);
     put_be16(udp + UDP_OFF_CHECKSUM, 0);
-    uint8_t *at = append(udp + UDP_HEADER_LEN, tx->head);
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        at = append(at, tx->pieces[i]);
-    }
-    memset(at, 0, tx->pad_len);
-    at += tx->pad_len;
+    uint8_t *const at = datagram_tx_copy(tx, udp + UDP_HEADER_LEN);
     uint32_t icrc = 0;
     icrc_of_packet(span_of(p->octets, (size_t)(at - p->octets)), &icrc);
     icrc_put(at, icrc);
@@ -212,11 +193,6 @@ unsigned datagram_tap_poll(struct datagram_link *link, instant_ns now)
            (is_room ? DATAGRAM_READY_ROOM : 0);
 }
 
-static bool is_length_good(size_t len)
-{
-    return len >= BTH_LEN + ICRC_LEN && len <= DATAGRAM_LEN_MAX + ICRC_LEN && len % 4 == 0;
-}
-
 static bool is_of_a_slot(const struct datagram_tap *t, struct span octets)
 {
     const uint32_t qp_num = datagram_dest_qp(octets);
@@ -261,7 +237,7 @@ static bool datagram_take(struct datagram_tap *t, const struct net_arrival *a,
         t->counters.not_open++;
         return false;
     }
-    if (!is_length_good(len)) {
+    if (!datagram_len_is_good(len)) {
         t->counters.bad_lengths++;
         return false;
     }

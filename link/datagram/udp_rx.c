@@ -10,6 +10,7 @@
 #include "base/span.h"
 #include "base/time.h"
 #include "link/datagram/door.h"
+#include "link/datagram/octets.h"
 #include "link/datagram/onward.h"
 #include "link/datagram/share.h"
 #include "link/datagram/slot.h"
@@ -184,11 +185,6 @@ static bool is_icrc_good(struct datagram_udp *d, struct datagram_arrival *a, uns
 
 /* ---- packets --------------------------------------------------------------------------------- */
 
-static bool is_length_good(size_t len)
-{
-    return len >= BTH_LEN + ICRC_LEN && len <= DATAGRAM_LEN_MAX + ICRC_LEN && len % 4 == 0;
-}
-
 static void count_handed_on(struct datagram_udp *d, int error)
 {
     d->counters.handed_on += error == 0;
@@ -263,7 +259,7 @@ static bool packet_take(struct datagram_udp *d, struct datagram_arrival *a, stru
     unsigned index = a->index++;
     fault_model_corrupt(&d->faults, packet);
     a->left = mspan_of(a->left.ptr + len, a->left.len - len);
-    if (!is_length_good(len)) {
+    if (!datagram_len_is_good(len)) {
         d->counters.bad_lengths++;
         return false;
     }

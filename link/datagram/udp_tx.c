@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <netinet/udp.h>
-#include <string.h>
 #include <sys/epoll.h>
 
 #include "base/check.h"
@@ -12,6 +11,7 @@
 #include "base/trace.h"
 #include "link/control_message.h"
 #include "link/datagram/door.h"
+#include "link/datagram/octets.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp_link.h"
 #include "link/sys.h"
@@ -57,36 +57,16 @@ static void seal(struct datagram_udp *d, const struct datagram_train *t, uint16_
     icrc_put(packet + len - ICRC_LEN, icrc_finish(state, packet, len - ICRC_LEN));
 }
 
-static uint8_t *append(uint8_t *at, const void *octets, size_t len)
-{
-    memcpy(at, octets, len);
-    return at + len;
-}
-
 // Copies the packet to the stage, where the nearest cache has it, and its ICRC is that of the copy:
 // one piece is quicker than several.
 static void packet_write(struct datagram_udp *d, const struct datagram_train *t,
                          const struct datagram_tx *tx, size_t len, uint8_t *to)
 {
-    static const uint8_t zeros[4];
-    uint8_t *at = append(to, tx->head.ptr, tx->head.len);
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        at = append(at, tx->pieces[i].ptr, tx->pieces[i].len);
-    }
-    append(at, zeros, tx->pad_len);
+    datagram_tx_copy(tx, to);
     seal(d, t, t->count, to, len);
 }
 
 /* ---- staging --------------------------------------------------------------------------------- */
-
-static size_t packet_len(const struct datagram_tx *tx)
-{
-    size_t len = tx->head.len + tx->pad_len + ICRC_LEN;
-    for (unsigned i = 0; i < tx->piece_count; i++) {
-        len += tx->pieces[i].len;
-    }
-    return len;
-}
 
 static bool is_path_of(const struct datagram_train *t, const struct datagram_path *path,
                        uint32_t dest_qp)
@@ -149,7 +129,7 @@ bool datagram_udp_put(struct datagram_link *link, const struct datagram_tx *tx)
 {
     struct datagram_udp *d = datagram_udp_of(link);
     struct datagram_place *place = datagram_place_find(d, &tx->path->local);
-    size_t len = packet_len(tx);
+    size_t len = datagram_tx_len(tx) + ICRC_LEN;
     if (place == NULL) {
         d->counters.not_sent++;
         d->counters.not_open++;
