@@ -23,6 +23,7 @@
 #include "node/discovery/report.h"
 #include "node/loop/loop.h"
 #include "node/unit/confinement.h"
+#include "node/unit/self.h"
 
 static const duration_ns read_within_ns = 45 * NS_PER_S; // before the host loses patience
 static const duration_ns pause_first_ns = 1 * NS_PER_S, pause_last_ns = 60 * NS_PER_S;
@@ -140,20 +141,12 @@ static int ask(int channel, const char *uri)
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-static void signals_ignore(void)
-{
-    static const int ignored[] = {SIGINT, SIGHUP, SIGPIPE, SIGQUIT, SIGXFSZ};
-    for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
-        signal(ignored[i], SIG_IGN);
-    }
-}
-
 int discovery_process_main(void)
 {
     struct order order;
     confinement_begin();
     confinement_limit_memory(MEMORY_MAX_LEN);
-    signals_ignore();
+    self_ignore_signals();
     prctl(PR_SET_PDEATHSIG, SIGKILL); // where it blocks it does not see the host's end
     prctl(PR_SET_NAME, "weft-discovery");
     setenv("WEFT_VIEW_FILES", "off", 0);

@@ -1,7 +1,6 @@
 #include "node/unit/process.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -11,16 +10,7 @@
 #include "node/unit/confinement.h"
 #include "node/unit/runner.h"
 #include "node/unit/segment.h"
-
-// A terminal's Ctrl-C is for the host, which drains its RTAs first; the host's end is seen by the
-// socket, and a limit on the size of files by the error of a write.
-static void ignore_signals(void)
-{
-    static const int ignored[] = {SIGINT, SIGHUP, SIGPIPE, SIGQUIT, SIGXFSZ};
-    for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
-        signal(ignored[i], SIG_IGN);
-    }
-}
+#include "node/unit/self.h"
 
 // No driver looks for RDMA devices in files: unless it is said, none are written for it. A third of
 // what a driver over RDMA asks of the system until it is open was for those.
@@ -34,7 +24,7 @@ int unit_process_main(void)
     struct runner_parts parts = {
         .channel = UNIT_FD_CHANNEL, .bell_rta = UNIT_FD_BELL_RTA, .bell_cta = UNIT_FD_BELL_CTA};
     parts.landlock = confinement_begin();
-    ignore_signals();
+    self_ignore_signals();
     show_no_devices();
     prctl(PR_SET_NAME, "weft-rta");
     for (int fd = UNIT_FD_CHANNEL; fd < UNIT_FD_END; fd++) {

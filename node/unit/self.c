@@ -36,3 +36,11 @@ int self_spawn(const struct self_process *process, pid_t *ret_pid)
     posix_spawn_file_actions_destroy(&actions);
     return -error;
 }
+
+void self_ignore_signals(void)
+{
+    static const int ignored[] = {SIGINT, SIGHUP, SIGPIPE, SIGQUIT, SIGXFSZ};
+    for (unsigned i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
+        signal(ignored[i], SIG_IGN);
+    }
+}

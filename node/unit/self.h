@@ -14,3 +14,7 @@ struct self_process {
 // It reads nothing and has nothing to say to programs, and no signal is blocked in it. 0 or a
 // negative errno.
 int self_spawn(const struct self_process *process, pid_t *ret_pid);
+
+// In it: a terminal's Ctrl-C is for the host, which drains its RTAs first; the host's end is seen
+// by the socket, and a limit on the size of files by the error of a write.
+void self_ignore_signals(void);
