@@ -32,7 +32,7 @@ static void on_rto(struct tcb *tcb, instant_ns now)
         tcb->loss.dup_acks = 0;
         tcb->due &= ~(unsigned)TCP_DUE_LOSS_PROBE;
         tcp_loss_forget_probe(&tcb->loss);
-        tcp_loss_on_timeout(&tcb->loss, sb, true, &tcb->rtt, now);
+        tcp_loss_on_timeout(&tcb->loss, sb, &tcb->rtt, now);
         tcp_recovery_on_timeout(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt);
         tcp_ecn_on_reduced(&tcb->ecn, tcb->snd.nxt);
         TRACE(tcb->config.trace, TRACE_TCP, "%u-%u time-out, %u of %u octets lost",

@@ -45,10 +45,10 @@ duration_ns tcp_loss_detect(struct tcp_loss *loss, struct tcp_scoreboard *sb, bo
     return longest;
 }
 
-void tcp_loss_on_timeout(struct tcp_loss *loss, struct tcp_scoreboard *sb, bool is_in_recovery,
+void tcp_loss_on_timeout(struct tcp_loss *loss, struct tcp_scoreboard *sb,
                          const struct tcp_rtt *rtt, instant_ns now)
 {
-    duration_ns wait = loss->rack.rtt_ns + reordering_window(&loss->rack, sb, is_in_recovery, rtt);
+    duration_ns wait = loss->rack.rtt_ns + reordering_window(&loss->rack, sb, true, rtt);
     struct tcp_sent *first = tcp_scoreboard_at(sb, 0);
     if (first != NULL && first->condition == TCP_SENT_IN_NETWORK) {
         tcp_scoreboard_mark_lost(sb, first);

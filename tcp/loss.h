@@ -38,8 +38,9 @@ void tcp_loss_init(struct tcp_loss *loss, tcp_seq una);
 duration_ns tcp_loss_detect(struct tcp_loss *loss, struct tcp_scoreboard *sb, bool is_in_recovery,
                             const struct tcp_rtt *rtt, instant_ns now);
 
-// The retransmission timer ran out (section 6.3): the first segment is lost, and what is overdue.
-void tcp_loss_on_timeout(struct tcp_loss *loss, struct tcp_scoreboard *sb, bool is_in_recovery,
+// The retransmission timer ran out (section 6.3), which begins a recovery: the first segment is
+// lost, and what is overdue.
+void tcp_loss_on_timeout(struct tcp_loss *loss, struct tcp_scoreboard *sb,
                          const struct tcp_rtt *rtt, instant_ns now);
 
 // How long after sending to probe. `is_one_segment`: no more is outstanding. The caller takes the

@@ -123,24 +123,29 @@ static void without_reordering_nothing_is_waited_for(void **state)
     }
 }
 
-// RFC 8985 section 6.3: what was sent less than a round trip and the window ago may be on its way.
+// RFC 8985 section 6.3: what was sent less than a round trip ago, and the window where reordering
+// was seen, may be on its way.
 static void timeout_gives_up_the_first_and_what_is_older_than_a_round(void **state)
 {
     (void)state;
+    for (unsigned has_reordering = 0; has_reordering < 2; has_reordering++) {
+        duration_ns window = has_reordering ? RTT_NS / 4 : 0;
+        begin();
+        loss.rack.rtt_ns = RTT_NS;
+        loss.rack.reordering_seen = has_reordering;
+        send_at(500 * NS_PER_MS); // the first
+        send_at(500 * NS_PER_MS);
+        send_at(500 * NS_PER_MS + 1);
+        tcp_loss_on_timeout(&loss, &sb, &rtt, 500 * NS_PER_MS + RTT_NS + window);
+        assert_int_equal(condition_of(0), TCP_SENT_LOST);
+        assert_int_equal(condition_of(1), TCP_SENT_LOST);
+        assert_int_equal(condition_of(2), TCP_SENT_IN_NETWORK);
+    }
     begin();
     loss.rack.rtt_ns = RTT_NS;
-    send_at(500 * NS_PER_MS); // the first
-    send_at(500 * NS_PER_MS);
-    send_at(500 * NS_PER_MS + 1);
-    tcp_loss_on_timeout(&loss, &sb, false, &rtt, 500 * NS_PER_MS + RTT_NS + RTT_NS / 4);
-    assert_int_equal(condition_of(0), TCP_SENT_LOST);
-    assert_int_equal(condition_of(1), TCP_SENT_LOST);
-    assert_int_equal(condition_of(2), TCP_SENT_IN_NETWORK);
-    begin();
-    loss.rack.rtt_ns = RTT_NS;
     send_at(500 * NS_PER_MS);
     send_at(500 * NS_PER_MS);
-    tcp_loss_on_timeout(&loss, &sb, false, &rtt, 500 * NS_PER_MS + 1);
+    tcp_loss_on_timeout(&loss, &sb, &rtt, 500 * NS_PER_MS + 1);
     assert_int_equal(condition_of(0), TCP_SENT_LOST); // in any case
     assert_int_equal(condition_of(1), TCP_SENT_IN_NETWORK);
 }
