@@ -8,12 +8,8 @@
 
 static void give_up(struct tcb *tcb)
 {
-    if (tcb->state != TCP_STATE_SYN_SENT) {
-        tcp_abort(tcb); // the peer, should it be there after all, is told
-        tcb->status = tcb->soft_error != 0 ? tcb->soft_error : -ETIMEDOUT;
-    } else {
-        tcp_end(tcb, TCP_ON_TIMEOUT, tcb->soft_error != 0 ? tcb->soft_error : -ETIMEDOUT);
-    }
+    tcp_owe_reset(tcb); // the peer, should it be there after all, is told
+    tcp_end(tcb, TCP_ON_TIMEOUT, tcb->soft_error != 0 ? tcb->soft_error : -ETIMEDOUT);
 }
 
 // RFC 6298 section 5.4 to 5.7; RFC 8985 section 6.3.

@@ -9,6 +9,8 @@
 void tcp_enter(struct tcb *tcb, enum tcp_input input, instant_ns now);
 // CLOSED by `input`, with this status; what is due is forgotten, but for a reset.
 void tcp_end(struct tcb *tcb, enum tcp_input input, int status);
+// The peer is to hear that the connection is over, where it may not know.
+void tcp_owe_reset(struct tcb *tcb);
 // Another segment says what the peer should know of `segment` (RFC 9293 section 3.10.7.1).
 void tcp_owe_reset_for(struct tcb *tcb, const struct tcp_segment *segment);
 // An ACK in answer to something doubtful, if there were not too many (RFC 5961 section 7).

@@ -192,20 +192,10 @@ void tcp_close(struct tcb *tcb, instant_ns now)
 
 void tcp_abort(struct tcb *tcb)
 {
-    if (tcb->state == TCP_STATE_CLOSED) {
-        return;
+    if (tcb->state != TCP_STATE_CLOSED) {
+        tcp_owe_reset(tcb);
+        tcp_end(tcb, TCP_ON_ABORT, -ECONNABORTED);
     }
-    if (tcb->state != TCP_STATE_SYN_SENT && tcb->state != TCP_STATE_TIME_WAIT) {
-        tcb->reset = (struct tcp_header){
-            .src_port = tcb->config.local_port,
-            .dst_port = tcb->config.remote_port,
-            .seq = tcp_seq_wire(tcb->snd.nxt),
-            .ack = tcp_seq_wire(tcb->rcv.nxt),
-            .flags = TCP_RST | TCP_ACK,
-        };
-        tcb->due |= TCP_DUE_RESET;
-    }
-    tcp_end(tcb, TCP_ON_ABORT, -ECONNABORTED);
 }
 
 /* ---- the next connection (RFC 6191) ---------------------------------------------------------- */
@@ -238,6 +228,21 @@ void tcp_supersede(struct tcb *tcb, instant_ns now)
 }
 
 /* ---- what is owed ---------------------------------------------------------------------------- */
+
+void tcp_owe_reset(struct tcb *tcb)
+{
+    if (tcb->state == TCP_STATE_SYN_SENT || tcb->state == TCP_STATE_TIME_WAIT) {
+        return;
+    }
+    tcb->reset = (struct tcp_header){
+        .src_port = tcb->config.local_port,
+        .dst_port = tcb->config.remote_port,
+        .seq = tcp_seq_wire(tcb->snd.nxt),
+        .ack = tcp_seq_wire(tcb->rcv.nxt),
+        .flags = TCP_RST | TCP_ACK,
+    };
+    tcb->due |= TCP_DUE_RESET;
+}
 
 bool tcp_reset_for(const struct tcp_segment *segment, struct tcp_header *ret)
 {
