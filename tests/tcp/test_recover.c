@@ -215,6 +215,23 @@ static void probe_that_finds_no_room_leaves_when_there_is_some(void **state)
     script_close(&s);
 }
 
+static void probe_that_found_no_room_until_the_timeout_does_not_leave(void **state)
+{
+    (void)state;
+    open_with(2, NULL);
+    s.out_room = 0;
+    script_wait(&s, 11 * NS_PER_MS); // the probe is due
+    script_wait(&s, 250 * NS_PER_MS);
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    s.out_room = UINT32_MAX;
+    script_run(&s);
+    struct script_segment *first = next_segment(&s);
+    assert_int_equal(first->reason, TCP_REASON_RETRANSMIT);
+    assert_int_equal(first->header.seq - s.iss, 1001);
+    expect_nothing(&s);
+    script_close(&s);
+}
+
 static void probe_comes_after_a_second_where_no_round_trip_was_measured(void **state)
 {
     (void)state;
@@ -284,6 +301,54 @@ static void probe_that_was_not_needed_changes_nothing(void **state)
     script_close(&s);
 }
 
+static void what_a_full_window_is_probed_with_is_its_last_segment_alone(void **state)
+{
+    (void)state;
+    open_with(2, NULL);
+    s.peer_window = 2000; // all of it is outstanding
+    peer_ack(&s, 1001);
+    script_wait(&s, 15 * NS_PER_MS);
+    expect_data(&s, 2001, 1000);
+    expect_nothing(&s);
+    peer_ack(&s, 3001);
+    script_close(&s);
+}
+
+static void probe_before_a_timeout_repairs_no_loss_of_its_own(void **state)
+{
+    (void)state;
+    open_with(10, NULL);
+    script_wait(&s, 300 * NS_PER_MS);
+    assert_int_equal(s.tcb->counters.loss_probes, 1);
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    peer_ack(&s, 11001);
+    skip_all();
+    uint32_t cwnd = s.tcb->cc.cwnd, ssthresh = s.tcb->cc.ssthresh;
+    user_send(&s, 1000, 0);
+    skip_all();
+    peer_ack(&s, 12001);
+    assert_true(s.tcb->cc.cwnd >= cwnd);
+    assert_int_equal(s.tcb->cc.ssthresh, ssthresh);
+    script_close(&s);
+}
+
+// RFC 6675 section 5.1: SACKed octets are believed, unless the first of all is one.
+static void timeout_leaves_alone_what_was_sacked(void **state)
+{
+    (void)state;
+    open_with(4, NULL);
+    peer_sack(&s, 1001, 2001, 5001, 0, 0);
+    expect_data(&s, 1001, 1000); // and is lost again
+    script_wait(&s, 250 * NS_PER_MS);
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    expect_data(&s, 1001, 1000);
+    assert_int_equal(s.tcb->scoreboard.sacked_len, 3000);
+    peer_ack(&s, 2001);
+    expect_nothing(&s);
+    peer_ack(&s, 5001);
+    script_close(&s);
+}
+
 static void timeout_sends_the_first_again_and_begins_with_one_segment(void **state)
 {
     (void)state;
@@ -326,11 +391,15 @@ static void patience_doubles_with_each_timeout(void **state)
 {
     (void)state;
     open_with(1, NULL);
-    instant_ns last = 0;
-    script_wait(&s, 10 * NS_PER_S);
-    unsigned count = (unsigned)s.tcb->counters.timeouts;
-    assert_in_range(count, 4, 6); // 0.2, 0.4, 0.8, 1.6, 3.2 s …
-    (void)last;
+    script_wait(&s, 500 * NS_PER_MS); // a probe, and the first time-out
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    for (unsigned i = 2; i < 12; i++) {
+        instant_ns begin = s.now, at = tcp_next_deadline(s.tcb);
+        script_wait(&s, at - begin);
+        assert_int_equal(s.tcb->counters.timeouts, i);
+        duration_ns patience = tcp_next_deadline(s.tcb) - s.now, twice = 400 * NS_PER_MS << (i - 1);
+        assert_int_equal(patience, twice < 60 * NS_PER_S ? twice : 60 * NS_PER_S); // RFC 6298 (2.5)
+    }
     peer_ack(&s, 2001);
     skip_all();
     script_close(&s);
@@ -466,6 +535,21 @@ static void three_duplicate_acks_do_without_sack(void **state)
     script_close(&s);
 }
 
+// What came before the time-out tells nothing of what was sent again since.
+static void timeout_forgets_the_duplicates_before_it(void **state)
+{
+    (void)state;
+    open_with(6, without_sack);
+    peer_ack(&s, 1001);
+    peer_ack(&s, 1001);
+    script_wait(&s, 250 * NS_PER_MS);
+    assert_int_equal(s.tcb->counters.timeouts, 1);
+    expect_data(&s, 1001, 1000);
+    peer_ack(&s, 1001); // the third: something has left the network, but nothing is lost by it
+    expect_data(&s, 2001, 1000);
+    script_close(&s);
+}
+
 static void duplicate_acks_let_new_octets_go(void **state)
 {
     (void)state;
@@ -557,10 +641,14 @@ int main(void)
         cmocka_unit_test(reno_halves),
         cmocka_unit_test(probe_at_the_tail_asks_after_two_round_trips),
         cmocka_unit_test(probe_that_finds_no_room_leaves_when_there_is_some),
+        cmocka_unit_test(probe_that_found_no_room_until_the_timeout_does_not_leave),
         cmocka_unit_test(probe_comes_after_a_second_where_no_round_trip_was_measured),
         cmocka_unit_test(probe_that_a_sack_overtakes_does_not_leave),
         cmocka_unit_test(loss_that_the_probe_repaired_counts_for_congestion),
         cmocka_unit_test(probe_that_was_not_needed_changes_nothing),
+        cmocka_unit_test(what_a_full_window_is_probed_with_is_its_last_segment_alone),
+        cmocka_unit_test(probe_before_a_timeout_repairs_no_loss_of_its_own),
+        cmocka_unit_test(timeout_leaves_alone_what_was_sacked),
         cmocka_unit_test(timeout_sends_the_first_again_and_begins_with_one_segment),
         cmocka_unit_test(each_segment_that_times_out_shrinks_the_window_once),
         cmocka_unit_test(patience_doubles_with_each_timeout),
@@ -571,6 +659,7 @@ int main(void)
         cmocka_unit_test(acknowledgement_of_new_octets_starts_the_timeout_anew),
         cmocka_unit_test(timeout_that_was_not_needed_is_taken_back),
         cmocka_unit_test(three_duplicate_acks_do_without_sack),
+        cmocka_unit_test(timeout_forgets_the_duplicates_before_it),
         cmocka_unit_test(duplicate_acks_let_new_octets_go),
         cmocka_unit_test(duplicate_acks_do_not_make_the_window_grow),
         cmocka_unit_test(sack_of_part_of_a_segment_does_not_count),

@@ -175,8 +175,10 @@ static void progress_renews_the_user_timeout(void **state)
     user_send(&s, 2000, 0);
     script_wait(&s, s.config.user_timeout_ns / 2);
     peer_ack(&s, 1001);
-    script_wait(&s, s.config.user_timeout_ns - NS_PER_S);
+    script_wait(&s, s.config.user_timeout_ns - 1);
     assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_ESTABLISHED);
+    script_wait(&s, 1);
+    assert_int_equal(tcp_status(s.tcb), -ETIMEDOUT);
     s.out_read = s.out_count;
     script_close(&s);
 }
@@ -243,6 +245,150 @@ static void peer_in_doubt_is_asked_at_once_and_believed(void **state)
     script_close(&s);
 }
 
+// 200 ms for the first answer, then twice as long, then four times.
+static void peer_in_doubt_that_stays_silent_is_given_up_after_three_questions(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    tcp_doubt(s.tcb, s.now);
+    script_run(&s);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+        script_wait(&s, (200 * NS_PER_MS << i) - 1);
+        expect_nothing(&s);
+        assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_ESTABLISHED);
+        script_wait(&s, 1);
+    }
+    assert_int_equal(tcp_status(s.tcb), -ETIMEDOUT);
+    expect_flags(&s, TCP_RST | TCP_ACK, 1);
+    script_close(&s);
+}
+
+static void doubt_asks_as_often_whatever_keepalive_asked_before(void **state)
+{
+    (void)state;
+    script_open(&s, with_keepalive);
+    script_wait(&s, 110 * NS_PER_S);
+    assert_int_equal(s.tcb->counters.keepalives, 2);
+    s.out_read = s.out_count;
+    tcp_doubt(s.tcb, s.now);
+    script_run(&s);
+    script_wait(&s, 1400 * NS_PER_MS - 1); // 200, 400 and 800 ms
+    assert_int_equal(s.tcb->counters.keepalives, 5);
+    assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_ESTABLISHED);
+    s.out_read = s.out_count;
+    peer_ack(&s, 1);
+    script_close(&s);
+}
+
+static void doubt_waits_as_long_as_before_anything_was_lost(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    user_send(&s, 1000, 0);
+    script_wait(&s, 4 * NS_PER_S); // the time-out is more than 6 s by now
+    tcp_doubt(s.tcb, s.now);
+    script_run(&s);
+    assert_int_equal(s.tcb->counters.keepalives, 1);
+    script_wait(&s, 200 * NS_PER_MS);
+    assert_int_equal(s.tcb->counters.keepalives, 2);
+    s.out_read = s.out_count;
+    script_close(&s);
+}
+
+static void only_who_could_answer_is_doubted(void **state)
+{
+    (void)state;
+    script_prepare(&s);
+    script_begin(&s);
+    tcp_connect(s.tcb, s.iss, s.now);
+    script_run(&s);
+    expect_flags(&s, TCP_SYN, 0);
+    tcp_doubt(s.tcb, s.now); // there is nobody yet
+    script_wait(&s, SCRIPT_RTT_NS);
+    peer_segment(&s, TCP_SYN | TCP_ACK, 0, 1, 0, &s.peer);
+    expect_ack(&s, 1);
+    tcp_close(s.tcb, s.now);
+    script_run(&s);
+    expect_flags(&s, TCP_FIN | TCP_ACK, 1);
+    peer_segment(&s, TCP_FIN | TCP_ACK, 1, 2, 0, NULL);
+    expect_ack(&s, 2);
+    assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_TIME_WAIT);
+    tcp_doubt(s.tcb, s.now); // it has said all
+    script_wait(&s, 30 * NS_PER_S);
+    expect_nothing(&s);
+    script_close(&s);
+}
+
+static void keepalive_goes_on_behind_a_doubt(void **state)
+{
+    (void)state;
+    script_open(&s, with_keepalive);
+    script_wait(&s, 10 * NS_PER_S);
+    tcp_doubt(s.tcb, s.now);
+    script_run(&s);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+    peer_ack(&s, 1);
+    script_wait(&s, 100 * NS_PER_S - 1);
+    expect_nothing(&s);
+    script_wait(&s, 1);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+    script_close(&s);
+}
+
+static void whatever_is_heard_puts_keepalive_off(void **state)
+{
+    (void)state;
+    script_open(&s, with_keepalive);
+    script_wait(&s, 60 * NS_PER_S);
+    peer_ack(&s, 1);
+    script_wait(&s, 100 * NS_PER_S - 1);
+    expect_nothing(&s);
+    script_wait(&s, 1);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+    peer_ack(&s, 1); // 160 s: two questions more are not answered
+    script_wait(&s, 120 * NS_PER_S);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+    assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_ESTABLISHED);
+    script_wait(&s, 10 * NS_PER_S);
+    assert_int_equal(tcp_status(s.tcb), -ETIMEDOUT);
+    s.out_read = s.out_count;
+    script_close(&s);
+}
+
+static void what_is_outstanding_asks_by_itself(void **state)
+{
+    (void)state;
+    script_open(&s, with_keepalive);
+    script_wait(&s, 50 * NS_PER_S);
+    user_send(&s, 1000, 0);
+    script_wait(&s, 110 * NS_PER_S);
+    peer_ack(&s, 1001); // at 160 s
+    assert_int_equal(s.tcb->counters.keepalives, 0);
+    s.out_read = s.out_count;
+    script_wait(&s, 100 * NS_PER_S - 1);
+    expect_nothing(&s);
+    script_wait(&s, 1);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_KEEPALIVE);
+    script_close(&s);
+}
+
+static void delayed_ack_that_finds_no_room_waits_for_room_alone(void **state)
+{
+    (void)state;
+    script_open(&s, NULL);
+    s.out_room = 0; // the link is busy
+    peer_data(&s, 1, 1000);
+    script_wait(&s, NS_PER_S);
+    assert_int_equal(tcp_next_deadline(s.tcb), INSTANT_NEVER);
+    s.out_room = UINT32_MAX;
+    script_run(&s);
+    expect_ack(&s, 1001);
+    script_close(&s);
+}
+
 static void keepalive_probe_of_the_peer_is_answered(void **state)
 {
     (void)state;
@@ -269,6 +415,14 @@ int main(void)
         cmocka_unit_test(peer_that_answers_is_left_alone),
         cmocka_unit_test(keepalive_is_off_by_default),
         cmocka_unit_test(peer_in_doubt_is_asked_at_once_and_believed),
+        cmocka_unit_test(peer_in_doubt_that_stays_silent_is_given_up_after_three_questions),
+        cmocka_unit_test(doubt_asks_as_often_whatever_keepalive_asked_before),
+        cmocka_unit_test(doubt_waits_as_long_as_before_anything_was_lost),
+        cmocka_unit_test(only_who_could_answer_is_doubted),
+        cmocka_unit_test(keepalive_goes_on_behind_a_doubt),
+        cmocka_unit_test(whatever_is_heard_puts_keepalive_off),
+        cmocka_unit_test(what_is_outstanding_asks_by_itself),
+        cmocka_unit_test(delayed_ack_that_finds_no_room_waits_for_room_alone),
         cmocka_unit_test(keepalive_probe_of_the_peer_is_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
