@@ -26,20 +26,26 @@ static int fail(struct why *ret_why, const char *text, int error, const char *wh
 
 /* ---- Unix ------------------------------------------------------------------------------------ */
 
-// A file that is no socket refuses connections, too, and is somebody's.
+// A file that is no socket refuses connections, too, and is somebody's. So is a socket whose
+// listener has no room for one more (EAGAIN).
 static bool is_abandoned(const struct sockaddr_un *addr)
 {
     struct stat found;
     if (lstat(addr->sun_path, &found) != 0 || !S_ISSOCK(found.st_mode)) {
         return false;
     }
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool result = fd >= 0 && connect(fd, (const struct sockaddr *)addr, sizeof *addr) != 0 &&
                   errno == ECONNREFUSED;
     if (fd >= 0) {
         close(fd);
     }
     return result;
+}
+
+static int bind_to(int fd, const struct sockaddr_un *addr)
+{
+    return bind(fd, (const struct sockaddr *)addr, sizeof *addr) == 0 ? 0 : -errno;
 }
 
 static int listen_unix(const char *path, char *ret_path, size_t capacity, struct why *ret_why)
@@ -53,13 +59,15 @@ static int listen_unix(const char *path, char *ret_path, size_t capacity, struct
     if (fd < 0) {
         return fail(ret_why, path, -errno, strerror(errno));
     }
-    int result = bind(fd, (struct sockaddr *)&addr, sizeof addr);
-    if (result != 0 && errno == EADDRINUSE && is_abandoned(&addr)) {
+    int error = bind_to(fd, &addr);
+    if (error == -EADDRINUSE && is_abandoned(&addr)) {
         unlink(path);
-        result = bind(fd, (struct sockaddr *)&addr, sizeof addr);
+        error = bind_to(fd, &addr);
     }
-    if (result != 0 || listen(fd, BACKLOG) != 0) {
-        int error = -errno;
+    if (error == 0 && listen(fd, BACKLOG) != 0) {
+        error = -errno;
+    }
+    if (error != 0) {
         close(fd);
         return fail(ret_why, path, error, strerror(-error));
     }

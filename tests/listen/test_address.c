@@ -169,6 +169,52 @@ static void a_socket_that_nobody_listens_at_is_taken_over(void **state)
     unlink(text + 5);
 }
 
+static int next_descriptor(void)
+{
+    int fd = dup(STDOUT_FILENO);
+    close(fd);
+    return fd;
+}
+
+static void who_looks_whether_anybody_listens_keeps_no_descriptor(void **state)
+{
+    char text[96];
+    snprintf(text, sizeof text, "unix:%s/socket", folder);
+    int first = listen_on(text);
+    int next = next_descriptor();
+    assert_int_equal(listen_on(text), -EADDRINUSE);
+    assert_int_equal(next_descriptor(), next);
+    close(first);
+    unlink(text + 5);
+}
+
+// It is stopped, say, and has no room for one more: who asks would wait with it.
+static void a_socket_whose_listener_accepts_nobody_is_somebodys(void **state)
+{
+    char text[96];
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), callers[8];
+    unsigned count = 0;
+    snprintf(text, sizeof text, "unix:%s/socket", folder);
+    snprintf(addr.sun_path, sizeof addr.sun_path, "%s", text + 5);
+    assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof addr), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    do {
+        assert_true(count < 8);
+        callers[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    } while (connect(callers[count++], (struct sockaddr *)&addr, sizeof addr) == 0);
+    assert_int_equal(errno, EAGAIN);
+    alarm(20); // who waited would do so for ever
+    assert_int_equal(listen_on(text), -EADDRINUSE);
+    alarm(0);
+    assert_int_equal(access(text + 5, F_OK), 0);
+    while (count > 0) {
+        close(callers[--count]);
+    }
+    close(fd);
+    unlink(text + 5);
+}
+
 static void who_made_a_path_takes_it_away(void **state)
 {
     char text[96];
@@ -303,6 +349,8 @@ int main(void)
         cmocka_unit_test(a_wildcard_is_shown_as_the_loopback_address),
         cmocka_unit_test(a_port_is_had_again_while_old_connections_linger),
         cmocka_unit_test(a_socket_that_nobody_listens_at_is_taken_over),
+        cmocka_unit_test(who_looks_whether_anybody_listens_keeps_no_descriptor),
+        cmocka_unit_test(a_socket_whose_listener_accepts_nobody_is_somebodys),
         cmocka_unit_test(who_made_a_path_takes_it_away),
         cmocka_unit_test(a_path_is_as_long_as_sockets_have),
         cmocka_unit_test(a_host_may_come_without_a_port),
