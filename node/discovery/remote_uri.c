@@ -148,13 +148,13 @@ int remote_uri_parse(const char *uri, struct remote_uri *ret, struct why *ret_wh
     *ret = (struct remote_uri){.most = REMOTE_MOST_DEFAULT,
                                .interval_ns = REMOTE_INTERVAL_DEFAULT_S * NS_PER_S};
     if (!remote_uri_is(uri) || strlen(uri) >= UNIT_URI_MAX) {
-        return fail(ret_why, uri, "not DRIVER://HOST[:PORT]/PATTERN, or too long");
+        return fail(ret_why, "its URI", "not DRIVER://HOST[:PORT]/PATTERN, or too long");
     }
     const char *colon = strstr(uri, separator), *begin = colon + sizeof separator - 1;
     const char *slash = strchr(begin, '/'), *end = begin + strcspn(begin, "?");
     size_t head_len = (size_t)(colon - uri), path_len = (size_t)(end - slash - 1);
     if (!put(ret->head, sizeof ret->head, uri, head_len)) {
-        return fail(ret_why, uri, "too many filters");
+        return fail(ret_why, "its URI", "too many filters");
     }
     snprintf(ret->driver, sizeof ret->driver, "%s", driver_of(uri, head_len)->name);
     put(ret->pattern, sizeof ret->pattern, slash + 1, path_len);

@@ -78,6 +78,23 @@ void sources_destroy(struct sources *sources)
 
 /* ---- which there are ------------------------------------------------------------------------- */
 
+// Of the words behind the question mark, those that are one.
+static void secret_leave_out(char *uri)
+{
+    static const char key[] = "target_secret=";
+    char *at = strchr(uri, '?'); // what stands before a word
+    while (at != NULL && *at != '\0') {
+        char *next = at + 1 + strcspn(at + 1, "&");
+        if (strncmp(at + 1, key, sizeof key - 1) != 0) {
+            at = next;
+        } else if (*next == '&') {
+            memmove(at + 1, next + 1, strlen(next));
+        } else {
+            *at = '\0';
+        }
+    }
+}
+
 // User and password stand before the last @ of the part before the first slash.
 static void shown_make(const char *uri, char ret[UNIT_URI_MAX])
 {
@@ -87,6 +104,7 @@ static void shown_make(const char *uri, char ret[UNIT_URI_MAX])
     const char *at = memrchr(begin, '@', len);
     const char *rest = at != NULL ? at + 1 : begin;
     snprintf(ret, UNIT_URI_MAX, "%.*s%s", (int)(begin - uri), uri, rest);
+    secret_leave_out(ret);
 }
 
 static struct entry *entry_find(const struct sources *sources, unsigned number)

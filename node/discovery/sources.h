@@ -33,7 +33,7 @@ bool sources_are_settled(const struct sources *sources);
 
 // What the one of this number has; how many it leaves out.
 size_t sources_each(struct sources *sources, unsigned number, source_seen *seen, void *ctx);
-// Its URI, as it may be shown: without a password. NULL: there is none of this number.
+// Its URI, as it may be shown: without a password or a secret. NULL: there is none of this number.
 const char *sources_uri(const struct sources *sources, unsigned number);
 // By index from 0: its number; 0: there are no more.
 unsigned sources_at(const struct sources *sources, size_t index, struct source_status *ret);

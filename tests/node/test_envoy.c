@@ -211,13 +211,18 @@ static void no_word_of_it_names_another_device(void **state)
     assert_null(strchr(said, '\x1b'));
 }
 
-static void what_is_shown_of_a_source_has_no_user_and_password(void **state)
+static void what_is_shown_of_a_source_has_no_user_password_or_secret(void **state)
 {
     static const struct {
         const char *uri, *shown;
-    } cases[] = {{"iscsi://own/*", "iscsi://own/*"},
-                 {"log+iscsi://me%25pw@own:7/iqn.*", "log+iscsi://own:7/iqn.*"},
-                 {"iscsi://me%25p@w@own/*", "iscsi://own/*"}};
+    } cases[] = {
+        {"iscsi://own/*", "iscsi://own/*"},
+        {"log+iscsi://me%25pw@own:7/iqn.*", "log+iscsi://own:7/iqn.*"},
+        {"iscsi://me%25p@w@own/*", "iscsi://own/*"},
+        {"iscsi://me%25p@own/*?target_user=it&target_secret=hush&most=5",
+         "iscsi://own/*?target_user=it&most=5"},
+        {"iscsi://me%25p@own/*?target_secret=hush&target_user=it", "iscsi://own/*?target_user=it"},
+        {"iscsi://own/*?target_secret=hush", "iscsi://own/*"}};
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         number = sources_want(sources, cases[i].uri);
         assert_string_equal(sources_uri(sources, number), cases[i].shown);
@@ -275,7 +280,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(volumes_are_no_more_than_the_operator_allows),
         CASE(no_word_of_it_names_another_device),
-        CASE(what_is_shown_of_a_source_has_no_user_and_password),
+        CASE(what_is_shown_of_a_source_has_no_user_password_or_secret),
         CASE(what_the_host_serves_itself_is_left_out),
         CASE(what_is_made_of_it_elsewhere_is_left_out_too),
         CASE(a_text_without_an_end_has_one),
