@@ -606,10 +606,8 @@ static void forbidden_changes_are_refused(void **state)
     pair_close(p);
 }
 
-static void a_cq_that_overflows_ends_its_queue_pair(void **state)
+static void overrun_send_cq(struct pair *p)
 {
-    (void)state;
-    struct pair *p = pair_open(&(struct pair_options){.config.wq = {.sq_sig_all = true}});
     for (unsigned i = 0; i < 1100; i++) {
         if (wq_send_slot(qp_wq(p->a.qp), 0) == NULL) {
             break;
@@ -619,10 +617,31 @@ static void a_cq_that_overflows_ends_its_queue_pair(void **state)
         while (pair_hand(p, &p->a) && pair_deliver(p, &p->a)) {
         }
     }
+}
+
+static void a_cq_that_overflows_ends_its_queue_pair(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(&(struct pair_options){.config.wq = {.sq_sig_all = true}});
+    overrun_send_cq(p);
     assert_true(cq_has_overflowed(p->a.send_cq));
     assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
     assert_true(qp_counters(p->a.qp)->wq.cq_overruns > 0);
     assert_int_equal(p->a.event_count[QP_EVENT_FATAL], 1); // no completion can tell
+    pair_close(p);
+}
+
+static void an_overrun_is_told_in_each_life(void **state)
+{
+    (void)state;
+    struct pair *p = pair_open(&(struct pair_options){.config.wq = {.sq_sig_all = true}});
+    for (unsigned life = 1; life < 4; life++) {
+        overrun_send_cq(p);
+        assert_int_equal(qp_state_of(p->a.qp), QP_ERR);
+        assert_int_equal(p->a.event_count[QP_EVENT_FATAL], life);
+        start_over(p);
+        pair_connect(p);
+    }
     pair_close(p);
 }
 
@@ -684,6 +703,7 @@ int main(void)
         cmocka_unit_test(segments_may_become_longer_before_the_first),
         cmocka_unit_test(forbidden_changes_are_refused),
         cmocka_unit_test(a_cq_that_overflows_ends_its_queue_pair),
+        cmocka_unit_test(an_overrun_is_told_in_each_life),
         cmocka_unit_test(capabilities_out_of_range_are_refused),
         cmocka_unit_test(the_format_names_the_state),
     };
