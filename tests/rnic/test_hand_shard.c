@@ -221,6 +221,21 @@ static void a_device_has_as_many_queues_as_it_says(void **state)
     rnic->cq_count = count;
 }
 
+static void a_queue_does_not_become_smaller_than_what_it_holds(void **state)
+{
+    struct hand_stream *s = hand_establish_plain();
+    for (unsigned i = 1; i <= 3; i++) {
+        end_post_recv(&hand.end, i, i * 100, 100);
+        hand_send(s, i, (uint8_t)i, 10);
+    }
+    hand_run();
+    assert_int_equal(rnic_cq_resize(hand.device.cq, 2), -EINVAL);
+    assert_int_equal(rnic_cq_resize(hand.device.cq, 3), 0);
+    for (unsigned i = 1; i <= 3; i++) {
+        hand_expect_received(i, i * 100, (uint8_t)i, 10);
+    }
+}
+
 static void a_queue_in_use_is_not_destroyed(void **state)
 {
     assert_int_equal(rnic_cq_destroy(hand.device.cq), -EBUSY);
@@ -347,6 +362,7 @@ int main(void)
         CASE(a_stream_with_something_unsent_is_reset_with_its_queue_pair),
         CASE(queues_have_one_entry_to_as_many_as_the_device_says),
         CASE(a_device_has_as_many_queues_as_it_says),
+        CASE(a_queue_does_not_become_smaller_than_what_it_holds),
         CASE(a_queue_in_use_is_not_destroyed),
         CASE(queues_that_wait_for_company_are_listed),
         CASE(who_polls_often_in_vain_spins),
