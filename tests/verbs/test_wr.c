@@ -255,6 +255,60 @@ static void aborted_sequence_posts_nothing(void **state)
     expect_nothing_posted(p);
 }
 
+// A sequence of binds of all windows, of which none is posted yet.
+static struct ibv_qp_ex *start_binds(struct pair *p, struct ibv_mw **mw, unsigned count)
+{
+    const struct ibv_mw_bind_info info = {.mr = p->a.mr,
+                                          .addr = (uintptr_t)p->a.buf,
+                                          .length = 64,
+                                          .mw_access_flags = IBV_ACCESS_REMOTE_READ};
+    struct ibv_qp_ex *qp = start(p, 1);
+    for (unsigned i = 0; i < count; i++) {
+        ibv_wr_bind_mw(qp, mw[i], ibv_inc_rkey(mw[i]->rkey), &info);
+    }
+    return qp;
+}
+
+static void window_has_its_key_once_the_bind_is_posted(void **state)
+{
+    enum { COUNT = BENCH_DEPTH }; // more than the queue pair has room for at first
+    struct pair *p = *state;
+    struct ibv_mw *mw[COUNT];
+    uint32_t before[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        mw[i] = ibv_alloc_mw(p->a.pd, IBV_MW_TYPE_2);
+        before[i] = mw[i]->rkey;
+    }
+    struct ibv_qp_ex *qp = start_binds(p, mw, COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(mw[i]->rkey, before[i]);
+    }
+    assert_int_equal(ibv_wr_complete(qp), 0);
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(mw[i]->rkey, ibv_inc_rkey(before[i]));
+        assert_int_equal(bench_poll(p->a.cq).status, IBV_WC_SUCCESS);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(ibv_dealloc_mw(mw[i]), 0);
+    }
+}
+
+static void bind_that_is_not_posted_leaves_the_key(void **state)
+{
+    struct pair *p = *state;
+    struct ibv_mw *mw = ibv_alloc_mw(p->a.pd, IBV_MW_TYPE_2);
+    const uint32_t before = mw->rkey;
+    ibv_wr_abort(start_binds(p, &mw, 1));
+    assert_int_equal(mw->rkey, before);
+    struct ibv_qp_ex *qp = start_binds(p, &mw, 1);
+    ibv_wr_atomic_fetch_add(qp, p->b.mr->rkey, (uintptr_t)p->b.buf, 1); // without its 8 octets
+    assert_int_equal(ibv_wr_complete(qp), EINVAL);
+    assert_int_equal(mw->rkey, before);
+    expect_nothing_posted(p);
+    assert_int_equal(mw->rkey, before);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+}
+
 static void one_wrong_request_refuses_all(void **state)
 {
     struct pair *p = *state;
@@ -317,6 +371,8 @@ int main(void)
         CASE(plain_queue_pair_is_no_extended_one),
         CASE(window_of_a_region_of_another_domain_is_refused),
         CASE(aborted_sequence_posts_nothing),
+        CASE(window_has_its_key_once_the_bind_is_posted),
+        CASE(bind_that_is_not_posted_leaves_the_key),
         CASE(one_wrong_request_refuses_all),
         CASE(too_much_inline_data_is_refused),
         CASE(atomic_of_another_length_is_refused),
