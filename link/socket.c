@@ -218,6 +218,7 @@ static void socket_close(struct link_stream *stream, bool abort)
         } else if (abort && s->is_connected) {
             reset_and_close(s->fd);
         } else {
+            socket_yield_port(s->fd); // it may be connected and nobody has looked yet
             if (s->is_connected && !s->is_broken) {
                 // Octets that nobody reads would turn the kernel's FIN into a reset, and that takes
                 // with it what the peer has not received yet.
@@ -236,7 +237,8 @@ static void socket_close(struct link_stream *stream, bool abort)
 /* ---- the passive side ------------------------------------------------------------------------ */
 
 // The port may be held by ended connections only (TIME-WAIT), which then let themselves be replaced
-// because their listener had SO_REUSEADDR; who is merely bound has not set it, see socket_listen.
+// because they ended with SO_REUSEADDR, see socket_yield_port and socket_listen; who is merely
+// bound, or connected, has not set it.
 static int bind_port(int fd, const struct sockaddr *addr, bool reuse)
 {
     if (reuse) {

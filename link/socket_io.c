@@ -168,6 +168,7 @@ void socket_want_in(struct link_stream *stream, bool wanted)
 int socket_shutdown(struct link_stream *stream)
 {
     struct socket_stream *s = socket_stream_of(stream);
+    socket_yield_port(s->fd);
     int error = sys_shutdown(s->fd, SHUT_WR);
     s->is_shut = true;
     socket_watch(s);

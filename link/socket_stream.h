@@ -3,11 +3,13 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 
 #include "base/list.h"
 #include "base/time.h"
 #include "link/rest.h"
 #include "link/socket.h"
+#include "link/sys.h"
 
 struct socket_link {
     struct link base;
@@ -63,6 +65,13 @@ ssize_t socket_recv(struct link_stream *stream, struct mspan into);
 ssize_t socket_send(struct link_stream *stream, const struct link_tx *tx);
 void socket_want_out(struct link_stream *stream, bool wanted);
 void socket_want_in(struct link_stream *stream, bool wanted);
+// Before FIN: what TCP keeps of the connection (TIME-WAIT) keeps the option, so the next who wants
+// the port may replace it.
+static inline void socket_yield_port(int fd)
+{
+    sys_setsockopt_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+}
+
 int socket_shutdown(struct link_stream *stream);
 int socket_connect_result(struct link_stream *stream);
 int socket_poll(struct link *link, struct link_ready *ret, unsigned max);

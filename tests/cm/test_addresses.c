@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -63,6 +64,35 @@ static void test_the_programs_source_is_kept(void **state)
     assert_int_equal(shown->sin_addr.s_addr, src.sin_addr.s_addr);
     assert_int_not_equal(shown->sin_port, 0);
     end_close(&active);
+}
+
+// The connector is first to end it, so TCP keeps the pair of ports for a minute (TIME-WAIT).
+static void test_a_connectors_port_is_free_once_its_connection_has_ended(void **state)
+{
+    struct loopback l;
+    struct end next = {.channel = rdma_create_event_channel()};
+    loopback_open(&l);
+    struct sockaddr_in src = loopback_addr(rdma_get_src_port(l.active.id));
+    assert_int_equal(rdma_disconnect(l.active.id), 0);
+    assert_int_equal(event_take(l.listener.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    assert_int_equal(event_take(l.active.channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+    loopback_close(&l);
+    assert_int_equal(rdma_create_id(next.channel, &next.id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(next.id, (struct sockaddr *)&src), 0);
+    end_close(&next);
+}
+
+static void test_a_connectors_port_is_its_own_while_it_is_connected(void **state)
+{
+    struct loopback l;
+    struct end other = {.channel = rdma_create_event_channel()};
+    loopback_open(&l);
+    struct sockaddr_in src = loopback_addr(rdma_get_src_port(l.active.id));
+    assert_int_equal(rdma_create_id(other.channel, &other.id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(other.id, (struct sockaddr *)&src), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    end_close(&other);
+    loopback_close(&l);
 }
 
 static bool has_ipv6(void)
@@ -171,12 +201,18 @@ static void test_afonly_of_who_is_bound_leaves_the_other_family_its_port(void **
     expect_port_of_one_family(true);
 }
 
-int main(void)
+// With the argument `off`, by TCP alone: within a host memory of both ends carries it otherwise.
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        setenv("WEFT_LOCAL", argv[1], 1);
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_local_address_can_be_bound),
         cmocka_unit_test(test_a_resolved_id_shows_where_it_would_connect_from),
         cmocka_unit_test(test_the_programs_source_is_kept),
+        cmocka_unit_test(test_a_connectors_port_is_free_once_its_connection_has_ended),
+        cmocka_unit_test(test_a_connectors_port_is_its_own_while_it_is_connected),
         cmocka_unit_test(test_both_families_reach_an_ipv6_wildcard),
         cmocka_unit_test(test_afonly_leaves_the_other_family_its_port),
         cmocka_unit_test(test_afonly_of_who_is_bound_leaves_the_other_family_its_port),
