@@ -191,11 +191,13 @@ uint64_t net_flow_pseudo_sum(const struct net_flow *flow, uint8_t protocol, uint
 
 static size_t ipv4_emit(const struct net_flow *flow, const struct net_packet *packet, uint8_t *buf)
 {
+    const size_t header_len = IPV4_HEADER_LEN + (packet->has_alert ? IPV4_ALERT_LEN : 0);
     struct ipv4_header h = {.tos = packet->tos,
-                            .total_len = (uint16_t)(IPV4_HEADER_LEN + packet->body_len),
+                            .total_len = (uint16_t)(header_len + packet->body_len),
                             .id = packet->ipv4_id,
                             .ttl = packet->hops,
-                            .protocol = packet->protocol};
+                            .protocol = packet->protocol,
+                            .has_alert = packet->has_alert};
     memcpy(h.src, net_addr_ipv4(&flow->local), IPV4_ADDR_LEN);
     memcpy(h.dst, net_addr_ipv4(&flow->remote), IPV4_ADDR_LEN);
     return ipv4_header_emit(&h, buf);
@@ -203,11 +205,13 @@ static size_t ipv4_emit(const struct net_flow *flow, const struct net_packet *pa
 
 static size_t ipv6_emit(const struct net_flow *flow, const struct net_packet *packet, uint8_t *buf)
 {
+    const size_t alert_len = packet->has_alert ? IPV6_ALERT_LEN : 0;
     struct ipv6_header h = {.traffic_class = packet->tos,
                             .flow_label = packet->flow_label,
-                            .payload_len = (uint16_t)packet->body_len,
+                            .payload_len = (uint16_t)(alert_len + packet->body_len),
                             .next_header = packet->protocol,
-                            .hop_limit = packet->hops};
+                            .hop_limit = packet->hops,
+                            .has_alert = packet->has_alert};
     memcpy(h.src, flow->local.octets, IPV6_ADDR_LEN);
     memcpy(h.dst, flow->remote.octets, IPV6_ADDR_LEN);
     return ipv6_header_emit(&h, buf);

@@ -71,9 +71,10 @@ struct net_packet {
     uint16_t ipv4_id;
     uint32_t flow_label; // IPv6
     size_t body_len;     // octets behind the header
+    bool has_alert;      // for routers
 };
 
-enum { NET_IP_HEADER_MAX = IPV6_HEADER_LEN };
+enum { NET_IP_HEADER_MAX = IPV6_HEADER_LEN }; // without an alert
 
 // The header of a packet that leaves on this flow, of its family. Returns its length, at most
 // NET_IP_HEADER_MAX.

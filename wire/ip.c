@@ -12,6 +12,7 @@ enum {
     IPV4_OPTION_NOP = 1,
     IPV4_OPTION_LSRR = 131,
     IPV4_OPTION_SSRR = 137,
+    IPV4_OPTION_ALERT = 148,
 
     IPV6_HOP_BY_HOP = 0,
     IPV6_ROUTING = 43,
@@ -20,6 +21,9 @@ enum {
     IPV6_EXTENSION_UNIT = 8, // octets
     IPV6_FRAGMENT_ATOMIC_MASK = 0xfff9,
     IPV6_OPTION_PAD1 = 0,
+    IPV6_OPTION_PADN = 1,
+    IPV6_OPTION_ALERT = 5,
+    IPV6_ALERT_VALUE_LEN = 2,  // 0: multicast listener discovery
     IPV6_OPTION_ACTION = 0xc0, // what to do when it is not known; 0: pass over it
 };
 
@@ -32,8 +36,9 @@ static void ipv4_checksum_put(uint8_t *header)
 
 size_t ipv4_header_emit(const struct ipv4_header *h, uint8_t *buf)
 {
-    memset(buf, 0, IPV4_HEADER_LEN);
-    buf[0] = 4 << 4 | IPV4_HEADER_LEN / 4;
+    const size_t len = IPV4_HEADER_LEN + (h->has_alert ? IPV4_ALERT_LEN : 0);
+    memset(buf, 0, len);
+    buf[0] = (uint8_t)(4 << 4 | len / 4);
     buf[IPV4_OFF_TOS] = h->tos;
     put_be16(buf + IPV4_OFF_TOTAL_LEN, h->total_len);
     put_be16(buf + IPV4_OFF_ID, h->id);
@@ -42,8 +47,12 @@ size_t ipv4_header_emit(const struct ipv4_header *h, uint8_t *buf)
     buf[IPV4_OFF_PROTOCOL] = h->protocol;
     memcpy(buf + IPV4_OFF_SRC, h->src, IPV4_ADDR_LEN);
     memcpy(buf + IPV4_OFF_DST, h->dst, IPV4_ADDR_LEN);
+    if (h->has_alert) {
+        buf[IPV4_HEADER_LEN] = IPV4_OPTION_ALERT;
+        buf[IPV4_HEADER_LEN + 1] = IPV4_ALERT_LEN;
+    }
     ipv4_checksum_put(buf);
-    return IPV4_HEADER_LEN;
+    return len;
 }
 
 bool ipv4_mark(uint8_t *packet)
@@ -56,6 +65,14 @@ bool ipv4_mark(uint8_t *packet)
     return heeds;
 }
 
+// An options header of one unit: the alert, and two octets to fill it up.
+static void ipv6_alert_put(uint8_t next_header, uint8_t *buf)
+{
+    const uint8_t octets[IPV6_ALERT_LEN] = {next_header, 0, IPV6_OPTION_ALERT, IPV6_ALERT_VALUE_LEN,
+                                            0,           0, IPV6_OPTION_PADN,  0};
+    memcpy(buf, octets, sizeof octets);
+}
+
 size_t ipv6_header_emit(const struct ipv6_header *h, uint8_t *buf)
 {
     put_be32(buf, 6U << 28 | (uint32_t)h->traffic_class << 20 | (h->flow_label & 0xfffff));
@@ -64,12 +81,17 @@ size_t ipv6_header_emit(const struct ipv6_header *h, uint8_t *buf)
     buf[IPV6_OFF_HOP_LIMIT] = h->hop_limit;
     memcpy(buf + IPV6_OFF_SRC, h->src, IPV6_ADDR_LEN);
     memcpy(buf + IPV6_OFF_DST, h->dst, IPV6_ADDR_LEN);
-    return IPV6_HEADER_LEN;
+    if (!h->has_alert) {
+        return IPV6_HEADER_LEN;
+    }
+    buf[IPV6_OFF_NEXT_HEADER] = IPV6_HOP_BY_HOP;
+    ipv6_alert_put(h->next_header, buf + IPV6_HEADER_LEN);
+    return IPV6_HEADER_LEN + IPV6_ALERT_LEN;
 }
 
 /* ---- IPv4, read ------------------------------------------------------------------------------ */
 
-static enum ip_parse_verdict parse_ipv4_options(struct span rest)
+static enum ip_parse_verdict parse_ipv4_options(struct span rest, bool *ret_alert)
 {
     while (rest.len > 0 && rest.ptr[0] != IPV4_OPTION_END) {
         if (rest.ptr[0] == IPV4_OPTION_LSRR || rest.ptr[0] == IPV4_OPTION_SSRR) {
@@ -82,6 +104,7 @@ static enum ip_parse_verdict parse_ipv4_options(struct span rest)
         if (rest.len < 2 || rest.ptr[1] < 2 || rest.ptr[1] > rest.len) {
             return IP_PARSE_EXTENSION;
         }
+        *ret_alert |= rest.ptr[0] == IPV4_OPTION_ALERT && rest.ptr[1] == IPV4_ALERT_LEN;
         rest = span_skip(rest, rest.ptr[1]);
     }
     return IP_PARSE_OK;
@@ -119,13 +142,14 @@ enum ip_parse_verdict ipv4_header_parse(struct span packet, struct ipv4_header *
     memcpy(ret->src, p + IPV4_OFF_SRC, IPV4_ADDR_LEN);
     memcpy(ret->dst, p + IPV4_OFF_DST, IPV4_ADDR_LEN);
     *ret_body = span_of(p + header_len, total_len - header_len);
-    return parse_ipv4_options(span_of(p + IPV4_HEADER_LEN, header_len - IPV4_HEADER_LEN));
+    return parse_ipv4_options(span_of(p + IPV4_HEADER_LEN, header_len - IPV4_HEADER_LEN),
+                              &ret->has_alert);
 }
 
 /* ---- IPv6, read ------------------------------------------------------------------------------ */
 
 // Of a hop-by-hop or destination options header.
-static enum ip_parse_verdict parse_ipv6_options(struct span rest)
+static enum ip_parse_verdict parse_ipv6_options(struct span rest, bool *ret_alert)
 {
     while (rest.len > 0) {
         if (rest.ptr[0] == IPV6_OPTION_PAD1) {
@@ -138,12 +162,14 @@ static enum ip_parse_verdict parse_ipv6_options(struct span rest)
         if ((rest.ptr[0] & IPV6_OPTION_ACTION) != 0) {
             return IP_PARSE_EXTENSION;
         }
+        *ret_alert |= rest.ptr[0] == IPV6_OPTION_ALERT && rest.ptr[1] == IPV6_ALERT_VALUE_LEN &&
+                      get_be16(rest.ptr + 2) == 0;
         rest = span_skip(rest, 2 + (size_t)rest.ptr[1]);
     }
     return IP_PARSE_OK;
 }
 
-static enum ip_parse_verdict parse_extension(uint8_t kind, struct span extension)
+static enum ip_parse_verdict parse_extension(uint8_t kind, struct span extension, bool *ret_alert)
 {
     enum { OFF_SEGMENTS_LEFT = 3, OFF_FRAGMENT = 2 };
     switch (kind) {
@@ -154,7 +180,7 @@ static enum ip_parse_verdict parse_extension(uint8_t kind, struct span extension
                    ? IP_PARSE_OK
                    : IP_PARSE_FRAGMENT;
     default:
-        return parse_ipv6_options(span_skip(extension, 2));
+        return parse_ipv6_options(span_skip(extension, 2), ret_alert);
     }
 }
 
@@ -164,7 +190,7 @@ static bool is_extension(uint8_t kind)
            kind == IPV6_DESTINATION;
 }
 
-static enum ip_parse_verdict pass_extensions(uint8_t *kind, struct span *body)
+static enum ip_parse_verdict pass_extensions(uint8_t *kind, struct span *body, bool *ret_alert)
 {
     for (unsigned i = 0; is_extension(*kind); i++) {
         if (i == IP_EXTENSIONS_MAX) {
@@ -180,10 +206,12 @@ static enum ip_parse_verdict pass_extensions(uint8_t *kind, struct span *body)
         if (body->len < len) {
             return IP_PARSE_TOO_SHORT;
         }
-        enum ip_parse_verdict verdict = parse_extension(*kind, span_first(*body, len));
+        bool has_alert = false;
+        enum ip_parse_verdict verdict = parse_extension(*kind, span_first(*body, len), &has_alert);
         if (verdict != IP_PARSE_OK) {
             return verdict;
         }
+        *ret_alert |= has_alert && *kind == IPV6_HOP_BY_HOP;
         *kind = body->ptr[0];
         *body = span_skip(*body, len);
     }
@@ -213,7 +241,7 @@ enum ip_parse_verdict ipv6_header_parse(struct span packet, struct ipv6_header *
     memcpy(ret->src, p + IPV6_OFF_SRC, IPV6_ADDR_LEN);
     memcpy(ret->dst, p + IPV6_OFF_DST, IPV6_ADDR_LEN);
     *ret_body = span_of(p + IPV6_HEADER_LEN, len);
-    return pass_extensions(&ret->next_header, ret_body);
+    return pass_extensions(&ret->next_header, ret_body, &ret->has_alert);
 }
 
 const char *ip_parse_verdict_name(enum ip_parse_verdict verdict)

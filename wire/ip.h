@@ -1,5 +1,6 @@
 // IPv4 and IPv6 headers (RFC 791 section 3.1, RFC 8200 section 3), and the Internet checksum
-// (RFC 1071). Written without options or extension headers, never fragmented; read with options and
+// (RFC 1071). Written without options or extension headers but for the router alert (RFC 2113,
+// RFC 2711), which tells routers to look at what follows, never fragmented; read with options and
 // extension headers, which are passed over where that is allowed. Fragments are refused: who sends
 // TCP finds the path's MTU.
 //
@@ -35,6 +36,7 @@ enum {
     IPV4_OFF_DST = 16,
     IPV4_HEADER_LEN = 20,
     IPV4_ADDR_LEN = 4,
+    IPV4_ALERT_LEN = 4, // the option, behind the header
 
     IPV6_OFF_PAYLOAD_LEN = 4,
     IPV6_OFF_NEXT_HEADER = 6,
@@ -43,12 +45,14 @@ enum {
     IPV6_OFF_DST = 24,
     IPV6_HEADER_LEN = 40,
     IPV6_ADDR_LEN = 16,
+    IPV6_ALERT_LEN = 8, // the hop-by-hop options header with it
 };
 STATIC_CHECK(IPV4_OFF_DST + IPV4_ADDR_LEN == IPV4_HEADER_LEN);
 STATIC_CHECK(IPV6_OFF_DST + IPV6_ADDR_LEN == IPV6_HEADER_LEN);
 
 enum ip_protocol {
     IP_PROTOCOL_ICMP = 1,
+    IP_PROTOCOL_IGMP = 2,
     IP_PROTOCOL_TCP = 6,
     IP_PROTOCOL_UDP = 17,
     IP_PROTOCOL_ICMPV6 = 58,
@@ -67,10 +71,11 @@ enum ip_ecn {
 
 struct ipv4_header {
     uint8_t tos;
-    uint16_t total_len; // octets, this header included
+    uint16_t total_len; // octets, this header and its options included
     uint16_t id;
     uint8_t ttl;
     uint8_t protocol;
+    bool has_alert; // for routers
     uint8_t src[IPV4_ADDR_LEN];
     uint8_t dst[IPV4_ADDR_LEN];
 };
@@ -78,9 +83,10 @@ struct ipv4_header {
 struct ipv6_header {
     uint8_t traffic_class;
     uint32_t flow_label;  // 20 bits
-    uint16_t payload_len; // octets behind this header
+    uint16_t payload_len; // octets behind this header, the alert's among them
     uint8_t next_header;
     uint8_t hop_limit;
+    bool has_alert; // for routers: of multicast listeners (RFC 2710)
     uint8_t src[IPV6_ADDR_LEN];
     uint8_t dst[IPV6_ADDR_LEN];
 };
@@ -105,7 +111,7 @@ enum ip_parse_verdict ipv6_header_parse(struct span packet, struct ipv6_header *
                                         struct span *ret_body);
 const char *ip_parse_verdict_name(enum ip_parse_verdict verdict);
 
-// Write the header, IPv4's checksum included, and return its length.
+// Write the header, IPv4's checksum and the alert included, and return its length.
 size_t ipv4_header_emit(const struct ipv4_header *h, uint8_t *buf);
 size_t ipv6_header_emit(const struct ipv6_header *h, uint8_t *buf);
 // What a router under load does to an IPv4 packet whose sender heeds marks. False: it does not.

@@ -392,6 +392,36 @@ static void ipv6_extension_headers_are_counted(void **state)
                      IP_PARSE_EXTENSION);
 }
 
+// RFC 2113: 94 04 00 00; RFC 2711, in a hop-by-hop options header: 05 02 00 00.
+static void alert_for_routers_reads_as_it_is_written(void **state)
+{
+    static const uint8_t option[] = {0x94, 4, 0, 0}, header[] = {58, 0, 5, 2, 0, 0, 1, 0};
+    uint8_t p[IPV6_HEADER_LEN + IPV6_ALERT_LEN];
+    struct ipv4_header v4 = {.total_len = IPV4_HEADER_LEN + IPV4_ALERT_LEN,
+                             .protocol = IP_PROTOCOL_IGMP};
+    struct ipv6_header v6 = {.payload_len = IPV6_ALERT_LEN, .next_header = IP_PROTOCOL_ICMPV6};
+    struct span body;
+    v4.has_alert = v6.has_alert = true;
+    assert_int_equal(ipv4_header_emit(&v4, p), IPV4_HEADER_LEN + IPV4_ALERT_LEN);
+    assert_memory_equal(p + IPV4_HEADER_LEN, option, sizeof option);
+    assert_int_equal(ipv4_header_parse(span_of(p, v4.total_len), &v4, &body), IP_PARSE_OK);
+    assert_true(v4.has_alert);
+    assert_int_equal(body.len, 0);
+    assert_int_equal(ipv6_header_emit(&v6, p), sizeof p);
+    assert_int_equal(p[IPV6_OFF_NEXT_HEADER], 0);
+    assert_memory_equal(p + IPV6_HEADER_LEN, header, sizeof header);
+    assert_int_equal(ipv6_header_parse(span_of(p, sizeof p), &v6, &body), IP_PARSE_OK);
+    assert_true(v6.has_alert);
+    assert_int_equal(v6.next_header, IP_PROTOCOL_ICMPV6);
+    p[IPV6_HEADER_LEN + 5] = 1; // for another protocol than that of listeners
+    assert_int_equal(ipv6_header_parse(span_of(p, sizeof p), &v6, &body), IP_PARSE_OK);
+    assert_false(v6.has_alert);
+    p[IPV6_HEADER_LEN + 5] = 0;
+    p[IPV6_OFF_NEXT_HEADER] = 60; // options for the destination
+    assert_int_equal(ipv6_header_parse(span_of(p, sizeof p), &v6, &body), IP_PARSE_OK);
+    assert_false(v6.has_alert);
+}
+
 static void ipv6_that_ends_early_is_too_short(void **state)
 {
     (void)state;
@@ -416,6 +446,7 @@ int main(void)
         cmocka_unit_test(ipv4_header_has_the_known_checksum),
         cmocka_unit_test(mark_leaves_a_good_checksum_and_is_for_who_heeds_it),
         cmocka_unit_test(ipv6_header_has_every_field_in_its_place),
+        cmocka_unit_test(alert_for_routers_reads_as_it_is_written),
         cmocka_unit_test(sum_is_as_in_rfc_1071),
         cmocka_unit_test(last_odd_octet_counts_as_the_upper_half_of_a_word),
         cmocka_unit_test(sum_agrees_with_adding_word_by_word),
