@@ -7,6 +7,7 @@
 //     net_iface_send         segments leave, as packets or a run of them as one large one
 //     net_iface_send_packet  a packet leaves that is whole already, to a group too
 //     net_iface_route        which of the addresses a packet to somebody would leave from
+//     net_iface_join, _leave the network is told of a group, and whoever asks (net/groups.h)
 //
 // Refused by name and counted: fragments, source routes, packets for others or from impossible
 // senders, bad checksums. The interface does not forward, and sends no packet that is larger than
@@ -19,6 +20,7 @@
 
 #include "base/time.h"
 #include "net/addr.h"
+#include "net/groups.h"
 #include "net/neighbour.h"
 #include "net/segment.h"
 #include "wire/eth.h"
@@ -59,6 +61,8 @@ struct net_iface_config {
     struct eth_addr eth;  // ... this is the interface's address
     bool offloads;        // whoever takes frames completes checksums and cuts large ones
     bool takes_datagrams; // of UDP, to any group too: who is above knows its groups and ports
+    bool reports_groups;  // by IGMP and MLD, those of its IPv6 addresses' neighbours too
+    uint64_t seed;        // of when that is
     struct net_frame_port port;
 };
 
@@ -72,6 +76,9 @@ struct net_iface_config {
     X(bad_checksums, "TCP, UDP or ICMP checksums that were wrong")      \
     X(other_protocols, "packets of a protocol that nobody takes")       \
     X(bad_icmp, "ICMP or ARP messages that were refused")               \
+    X(queries_in, "queries about multicast groups")                     \
+    X(bad_queries, "of them, those that were not believed")             \
+    X(reports_out, "reports of multicast groups sent")                  \
     X(echoes, "echo requests answered")                                 \
     X(questions_in, "ARP requests and neighbour solicitations for us")  \
     X(questions_out, "ARP requests and neighbour solicitations sent")   \
@@ -83,9 +90,12 @@ struct net_iface_counters {
 #undef X
 };
 
+enum { NET_GROUPS_IPV4, NET_GROUPS_IPV6, NET_GROUPS_FAMILIES };
+
 struct net_iface {
     struct net_iface_config config;
     struct net_neighbours neighbours;
+    struct net_groups groups[NET_GROUPS_FAMILIES];
     uint16_t ipv4_id;
     struct net_iface_counters counters;
 };
@@ -134,6 +144,11 @@ enum net_sent net_iface_send(struct net_iface *iface, const struct net_flow *flo
 // ETH_HEADER_LEN octets of room. Not for our own addresses.
 enum net_sent net_iface_send_packet(struct net_iface *iface, struct mspan packet,
                                     const struct net_addr *remote, instant_ns now);
+
+// The host is in a group, or no longer, however many of its programs are. False: there is no room
+// for one more. What reports say is sent at once, and again at deadlines.
+bool net_iface_join(struct net_iface *iface, const struct net_addr *group, instant_ns now);
+void net_iface_leave(struct net_iface *iface, const struct net_addr *group, instant_ns now);
 
 // Of every packet, in both directions.
 static inline bool net_iface_has_addr(const struct net_iface *iface, const struct net_addr *addr)

@@ -12,7 +12,6 @@
 
 enum {
     ND_HOPS = 255, // proves that nobody forwarded the message (RFC 4861 section 7.1)
-    SUFFIX_LEN = 3,
 };
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -53,15 +52,11 @@ static void send_neighbour_message(struct net_iface *iface, const struct net_flo
 static void ask_by_solicitation(struct net_iface *iface, const struct net_addr *source,
                                 const struct net_addr *addr, const struct eth_addr *known)
 {
-    // Everybody with these last three octets (RFC 4291 section 2.7.1; RFC 2464 section 7).
-    struct net_addr group = {{0xff, 0x02, [11] = 1, [12] = 0xff}};
-    struct eth_addr group_eth = {{0x33, 0x33, 0xff}};
+    const struct net_addr group = iface_solicited_node(addr);
+    const struct eth_addr group_eth = iface_eth_of_group(&group);
     struct nd_message m = {
         .type = ICMPV6_NEIGHBOUR_SOLICITATION, .has_eth = true, .eth = iface->config.eth};
-    const uint8_t *suffix = addr->octets + IPV6_ADDR_LEN - SUFFIX_LEN;
     memcpy(m.target, addr->octets, IPV6_ADDR_LEN);
-    memcpy(group.octets + IPV6_ADDR_LEN - SUFFIX_LEN, suffix, SUFFIX_LEN);
-    memcpy(group_eth.octets + ETH_ADDR_LEN - SUFFIX_LEN, suffix, SUFFIX_LEN);
     struct net_flow flow = {.local = *source, .remote = known != NULL ? *addr : group};
     send_neighbour_message(iface, &flow, &m, known != NULL ? known : &group_eth);
 }

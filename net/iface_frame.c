@@ -5,6 +5,19 @@
 #include "wire/eth.h"
 #include "wire/ip.h"
 
+// RFC 1112 section 6.4, RFC 2464 section 7. All hosts of a network hear its broadcasts.
+struct eth_addr iface_eth_of_group(const struct net_addr *group)
+{
+    const uint8_t *g = group->octets + IPV6_ADDR_LEN - IPV4_ADDR_LEN;
+    if (!net_addr_is_ipv4(group)) {
+        return (struct eth_addr){{0x33, 0x33, g[0], g[1], g[2], g[3]}};
+    }
+    if (g[0] == 0xff) {
+        return (struct eth_addr){{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
+    }
+    return (struct eth_addr){{0x01, 0x00, 0x5e, g[1] & 0x7f, g[2], g[3]}};
+}
+
 size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h, uint8_t *end)
 {
     bool is_ipv6 = !net_addr_is_ipv4(&h->flow->local);
@@ -12,8 +25,10 @@ size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h
                                 .protocol = h->protocol,
                                 .hops = h->hops,
                                 .ipv4_id = is_ipv6 ? 0 : iface->ipv4_id++,
-                                .body_len = h->body_len};
-    size_t len = is_ipv6 ? IPV6_HEADER_LEN : IPV4_HEADER_LEN;
+                                .body_len = h->body_len,
+                                .has_alert = h->has_alert};
+    size_t len = is_ipv6 ? IPV6_HEADER_LEN + (h->has_alert ? IPV6_ALERT_LEN : 0)
+                         : IPV4_HEADER_LEN + (h->has_alert ? IPV4_ALERT_LEN : 0);
     net_flow_ip_emit(h->flow, &packet, end - len);
     if (iface->config.has_ethernet) {
         struct eth_header eth = {.dst = *h->to,

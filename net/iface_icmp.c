@@ -145,6 +145,8 @@ void iface_on_icmp(struct net_iface *iface, const struct ip_packet *packet, inst
     }
     if (is_neighbour_message(packet, &h)) {
         iface_on_neighbour_message(iface, packet, now, ret);
+    } else if (packet->is_ipv6 && h.type == ICMPV6_LISTENER_QUERY) {
+        iface_on_listener_query(iface, packet, now);
     } else if (!net_iface_has_addr(iface, &packet->flow.local)) {
         iface->counters.of_others++;
     } else if (h.type == (packet->is_ipv6 ? ICMPV6_ECHO_REQUEST : ICMP_ECHO_REQUEST)) {

@@ -1,7 +1,5 @@
 // An interface, and what arrives there.
 
-#include <string.h>
-
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/span.h"
@@ -19,6 +17,7 @@ void net_iface_init(struct net_iface *iface, const struct net_iface_config *conf
     *iface = (struct net_iface){.config = *config};
     iface->config.hops = config->hops != 0 ? config->hops : NET_HOPS_DEFAULT;
     net_neighbours_init(&iface->neighbours);
+    iface_groups_init(iface);
 }
 
 /* ---- packets --------------------------------------------------------------------------------- */
@@ -27,7 +26,7 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
 {
     enum ip_parse_verdict verdict;
     if (in.len > 0 && in.ptr[0] >> 4 == 6) {
-        struct ipv6_header h;
+        struct ipv6_header h = {0};
         verdict = ipv6_header_parse(in, &h, &ret->body);
         ret->flow = (struct net_flow){.local = net_addr_from_ipv6(h.dst),
                                       .remote = net_addr_from_ipv6(h.src)};
@@ -35,15 +34,17 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
         ret->hops = h.hop_limit;
         ret->tos = h.traffic_class;
         ret->flow_label = h.flow_label;
+        ret->has_alert = h.has_alert;
         ret->is_ipv6 = true;
     } else {
-        struct ipv4_header h;
+        struct ipv4_header h = {0};
         verdict = ipv4_header_parse(in, &h, &ret->body);
         ret->flow = (struct net_flow){.local = net_addr_from_ipv4(h.dst),
                                       .remote = net_addr_from_ipv4(h.src)};
         ret->protocol = h.protocol;
         ret->hops = h.ttl;
         ret->tos = h.tos;
+        ret->has_alert = h.has_alert;
     }
     ret->ecn = ret->tos & IP_ECN_MASK;
     iface->counters.fragments += verdict == IP_PARSE_FRAGMENT;
@@ -54,17 +55,12 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
     return verdict == IP_PARSE_OK;
 }
 
-// To the group of the nodes that may have one of our IPv6 addresses (RFC 4291 section 2.7.1), where
-// neighbours are asked for.
 static bool is_solicited_node(const struct net_iface *iface, const struct net_addr *group)
 {
-    static const struct net_addr prefix = {{0xff, 0x02, [11] = 1, [12] = 0xff}};
-    enum { PREFIX_BITS = 104, SUFFIX_LEN = 3 };
     for (unsigned i = 0; i < iface->config.addr_count; i++) {
         const struct net_addr *own = &iface->config.addrs[i].addr;
-        if (net_addr_has_prefix(group, &prefix, PREFIX_BITS) &&
-            memcmp(group->octets + IPV6_ADDR_LEN - SUFFIX_LEN,
-                   own->octets + IPV6_ADDR_LEN - SUFFIX_LEN, SUFFIX_LEN) == 0) {
+        const struct net_addr theirs = iface_solicited_node(own);
+        if (!net_addr_is_ipv4(own) && net_addr_equal(group, &theirs)) {
             return true;
         }
     }
@@ -120,6 +116,18 @@ static void on_udp(struct net_iface *iface, const struct ip_packet *packet, bool
     };
 }
 
+// What IGMP and MLD say goes to groups, of which not all are ours.
+static bool is_about_groups(const struct net_iface *iface, const struct ip_packet *packet)
+{
+    const struct span body = packet->body;
+    return iface->config.reports_groups &&
+           (packet->is_ipv6 ? packet->protocol == IP_PROTOCOL_ICMPV6 && body.len > 0 &&
+                                  body.ptr[ICMP_OFF_TYPE] == ICMPV6_LISTENER_QUERY
+                            : packet->protocol == IP_PROTOCOL_IGMP) &&
+           (net_addr_is_multicast(&packet->flow.local) ||
+            net_iface_has_addr(iface, &packet->flow.local));
+}
+
 static bool is_for_us(const struct net_iface *iface, const struct ip_packet *packet)
 {
     const struct net_addr *local = &packet->flow.local;
@@ -140,8 +148,11 @@ static void on_packet(struct net_iface *iface, struct ip_packet *packet, bool is
                       instant_ns now, struct net_arrival *ret)
 {
     bool is_tcp = packet->protocol == IP_PROTOCOL_TCP;
-    if (!is_for_us(iface, packet) || is_astray(iface, packet)) {
+    const bool is_groups = is_about_groups(iface, packet);
+    if ((!is_groups && !is_for_us(iface, packet)) || is_astray(iface, packet)) {
         iface->counters.of_others++;
+    } else if (is_groups && !packet->is_ipv6) {
+        iface_on_igmp(iface, packet, now);
     } else if (is_from_nobody(iface, &packet->flow.remote)) {
         iface->counters.bad_senders++;
     } else if (is_tcp && net_iface_has_addr(iface, &packet->flow.local)) {
@@ -191,13 +202,15 @@ void net_iface_on_frame(struct net_iface *iface, struct span frame, bool is_chec
 
 instant_ns net_iface_next_deadline(const struct net_iface *iface)
 {
-    return net_neighbours_next_deadline(&iface->neighbours);
+    return instant_min(net_neighbours_next_deadline(&iface->neighbours),
+                       iface_groups_next_deadline(iface));
 }
 
 bool net_iface_on_deadline(struct net_iface *iface, instant_ns now)
 {
     const struct net_neighbour *n;
     bool has_failed = false;
+    iface_groups_on_deadline(iface, now);
     while (net_neighbours_on_deadline(&iface->neighbours, now, &n)) {
         if (n->state == NET_NEIGHBOUR_FAILED) {
             has_failed = true;

@@ -1,6 +1,8 @@
 // What the files of the interface share.
 #pragma once
 
+#include <string.h>
+
 #include "base/time.h"
 #include "net/addr.h"
 #include "net/iface.h"
@@ -20,6 +22,7 @@ struct ip_packet {
     enum ip_ecn ecn;
     bool is_ipv6;
     bool was_for_many; // the frame that it came in
+    bool has_alert;    // for routers
 };
 
 // The octets of a pseudo-header of an ICMP message, which ICMPv4 does without.
@@ -28,6 +31,16 @@ static inline uint64_t icmp_pseudo_sum(const struct net_flow *flow, size_t len)
     return net_addr_is_ipv4(&flow->local)
                ? 0
                : net_flow_pseudo_sum(flow, IP_PROTOCOL_ICMPV6, (uint32_t)len);
+}
+
+// The group of the nodes that may have this IPv6 address (RFC 4291 section 2.7.1), where neighbours
+// are asked for.
+static inline struct net_addr iface_solicited_node(const struct net_addr *addr)
+{
+    enum { SUFFIX_OFF = 13 };
+    struct net_addr group = {{0xff, 0x02, [11] = 1, [12] = 0xff}};
+    memcpy(group.octets + SUFFIX_OFF, addr->octets + SUFFIX_OFF, IPV6_ADDR_LEN - SUFFIX_OFF);
+    return group;
 }
 
 // iface_route.c
@@ -52,18 +65,32 @@ enum { IFACE_HEADERS_MAX = ETH_HEADER_LEN + IPV6_HEADER_LEN };
 struct iface_headers {
     const struct net_flow *flow;
     uint8_t tos, protocol, hops;
+    bool has_alert;            // for routers
     size_t body_len;           // octets behind the headers
     const struct eth_addr *to; // with Ethernet
 };
 
 // Writes IP's header so that it ends at `end`, in front of it the Ethernet header, if there is to
-// be one. Returns the length of both, at most IFACE_HEADERS_MAX.
+// be one. Returns the length of both, at most IFACE_HEADERS_MAX without an alert.
 size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h, uint8_t *end);
 // Sends a message of our own that is not TCP: its header and what follows. It may be lost.
 void iface_send_message(struct net_iface *iface, const struct net_flow *flow, uint8_t hops,
                         struct span header, struct span body, const struct eth_addr *to);
 void iface_send_frame(struct net_iface *iface, const struct iovec *iov, unsigned count,
                       bool is_ipv6);
+
+// The Ethernet address of all that are in a group.
+struct eth_addr iface_eth_of_group(const struct net_addr *group);
+
+// iface_groups.c
+
+void iface_groups_init(struct net_iface *iface);
+void iface_on_igmp(struct net_iface *iface, const struct ip_packet *packet, instant_ns now);
+// The checksum was good.
+void iface_on_listener_query(struct net_iface *iface, const struct ip_packet *packet,
+                             instant_ns now);
+instant_ns iface_groups_next_deadline(const struct net_iface *iface);
+void iface_groups_on_deadline(struct net_iface *iface, instant_ns now);
 
 // iface_ask.c
 

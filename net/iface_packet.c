@@ -1,8 +1,6 @@
 // Packets that leave an interface as they are: their IP header, checksums and all are their
 // sender's. A group has an Ethernet address of its own, and nobody is asked for it.
 
-#include <string.h>
-
 #include "base/check.h"
 #include "base/span.h"
 #include "base/time.h"
@@ -10,19 +8,6 @@
 #include "net/iface.h"
 #include "net/iface_internal.h"
 #include "wire/eth.h"
-
-// RFC 1112 section 6.4, RFC 2464 section 7. All hosts of a network hear its broadcasts.
-static struct eth_addr eth_of_group(const struct net_addr *group)
-{
-    const uint8_t *g = group->octets + IPV6_ADDR_LEN - IPV4_ADDR_LEN;
-    if (!net_addr_is_ipv4(group)) {
-        return (struct eth_addr){{0x33, 0x33, g[0], g[1], g[2], g[3]}};
-    }
-    if (g[0] == 0xff) {
-        return (struct eth_addr){{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}};
-    }
-    return (struct eth_addr){{0x01, 0x00, 0x5e, g[1] & 0x7f, g[2], g[3]}};
-}
 
 enum net_sent net_iface_send_packet(struct net_iface *iface, struct mspan packet,
                                     const struct net_addr *remote, instant_ns now)
@@ -33,7 +18,7 @@ enum net_sent net_iface_send_packet(struct net_iface *iface, struct mspan packet
     size_t eth_len = iface->config.has_ethernet ? ETH_HEADER_LEN : 0;
     CHECK(packet.len <= iface->config.mtu);
     if (net_addr_is_multicast(remote)) {
-        eth.dst = eth_of_group(remote);
+        eth.dst = iface_eth_of_group(remote);
     } else {
         enum net_sent found = iface_find_neighbour(iface, remote, now, &eth.dst);
         iface->counters.unreachable += found == NET_SENT_UNREACHABLE;

@@ -180,6 +180,8 @@ static void describe(struct tap_interface *t, const struct device_tap_config *co
         .has_ethernet = !config->is_tun,
         .eth = eth_addr_draw(&rng),
         .offloads = config->offloads,
+        .reports_groups = true,
+        .seed = prng_next(&rng),
         .port = {.send = tap_interface_write, .ctx = t},
     };
     memcpy(ret->addrs, config->addrs, sizeof ret->addrs);

@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MODE_ETHERNET = 1, MODE_OFFLOADS = 2 };
+enum { MODE_ETHERNET = 1, MODE_OFFLOADS = 2, MODE_GROUPS = 4 };
 enum { FRAME_IS_CHECKED = 1, FRAME_CHECKSUMS_RIGHT = 2, FRAME_THEN_SEND = 4, FRAME_LATER = 8 };
 enum { MTU = 1500 };
 
@@ -56,9 +56,15 @@ static void make(uint8_t mode)
         .has_ethernet = (mode & MODE_ETHERNET) != 0,
         .eth = {{2, 0, 0, 0, 0, 1}},
         .offloads = (mode & MODE_OFFLOADS) != 0,
+        .reports_groups = (mode & MODE_GROUPS) != 0,
         .port = {.send = on_send},
     };
     net_iface_init(&iface, &config);
+    const uint8_t group_ipv4[] = {239, 1, 2, 3};
+    const struct net_addr groups[] = {net_addr_from_ipv4(group_ipv4), {{0xff, 0x0e, [15] = 9}}};
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK(net_iface_join(&iface, &groups[i], NS_PER_S));
+    }
 }
 
 static void put_checksum(struct mspan octets, size_t at, uint64_t sum)
@@ -159,8 +165,10 @@ static void give(const uint8_t *octets, size_t len, uint8_t how, instant_ns now)
         checksums_put_right(mspan_of(exact, len));
     }
     struct span frame = span_of(exact, len);
+    const uint64_t reports = iface.counters.reports_out;
     net_iface_on_frame(&iface, frame, (how & FRAME_IS_CHECKED) != 0, now, &arrival);
     expect_sense(&arrival, frame);
+    CHECK(iface.counters.reports_out == reports); // answers have their time
     free(exact);
 }
 
@@ -183,6 +191,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         now += (how & FRAME_LATER) != 0 ? NS_PER_S : 0;
         if (net_iface_next_deadline(&iface) <= now) {
             net_iface_on_deadline(&iface, now);
+            CHECK(net_iface_next_deadline(&iface) > now);
         }
         give(data + at, len, how, now);
         at += len;
