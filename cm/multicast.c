@@ -44,6 +44,7 @@ static uint8_t gid_index_of(const struct cm_id *c)
 static struct cm_event *joined_event(struct cm_id *c, const struct cm_group *group, void *context)
 {
     struct cm_event *event = cm_event_new(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+    // As far as any other packet of the link's, and not one hop, as Linux has it of RoCEv2.
     const struct in6_addr local = sockaddr_octets(&c->id.route.addr.src_addr);
     if (event != NULL) {
         event->event.param.ud = (struct rdma_ud_param){

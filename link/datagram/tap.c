@@ -77,6 +77,32 @@ uint32_t datagram_tap_path_mtu(const struct datagram_link *link)
     return mtu;
 }
 
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static int tap_join(struct datagram_link *link, const struct in6_addr *group,
+                    const struct in6_addr *local, uint32_t scope_id)
+{
+    struct datagram_tap *t = datagram_tap_of(link);
+    const struct net_addr addr = datagram_tap_addr(group);
+    const int error = datagram_alone_join(link, group, local, scope_id);
+    if (error == 0 && !net_iface_join(&t->iface, &addr, datagram_tap_now(t))) {
+        datagram_alone_leave(link, group, local, scope_id);
+        return -ENOBUFS;
+    }
+    return error;
+}
+
+static void tap_leave(struct datagram_link *link, const struct in6_addr *group,
+                      const struct in6_addr *local, uint32_t scope_id)
+{
+    struct datagram_tap *t = datagram_tap_of(link);
+    const struct net_addr addr = datagram_tap_addr(group);
+    datagram_alone_leave(link, group, local, scope_id);
+    if (!datagram_memberships_has(&t->alone.groups, group)) {
+        net_iface_leave(&t->iface, &addr, datagram_tap_now(t));
+    }
+}
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 static uint64_t tap_receive_buffer_len(const struct datagram_link *link)
@@ -135,8 +161,8 @@ static const struct datagram_link_ops tap_ops = {
     .close = datagram_alone_close,
     .route = tap_route,
     .len_max = tap_len_max,
-    .join = datagram_alone_join,
-    .leave = datagram_alone_leave,
+    .join = tap_join,
+    .leave = tap_leave,
     .has_room = datagram_alone_has_room,
     .serve = datagram_alone_serve,
     .unserve = datagram_alone_unserve,

@@ -8,8 +8,7 @@
 //
 // Packets leave with the identification 0 and DF over IPv4, and with a checksum of UDP over IPv6;
 // one without it is taken too, as rxe sends it. Those to a neighbour that is being asked for wait,
-// beside those to others. No IGMP and no MLD is spoken: a bridge that asks who is in a group
-// (snooping) does not find out.
+// beside those to others. Which groups are joined is told by IGMP and MLD (net/groups.h).
 #pragma once
 
 #include <stdbool.h>
