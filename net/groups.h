@@ -10,11 +10,11 @@
 //
 // A dialect that is older lasts as long as queriers that speak it do. A query about some sources of
 // a group is answered as one about the group: we want all.
-// Nobody is silenced by the report of another, as old versions had it: who looks on, a switch, wants
-// to hear of all, and a forged report keeps nobody out.
+// Nobody is silenced by the report of another, as old versions had it: who looks on, a switch,
+// wants to hear of all, and a forged report keeps nobody out.
 //
-// What a stranger's queries cost is bounded: a group is told of at most ten times a second, whatever
-// is asked, and there is one pending answer for each.
+// What a stranger's queries cost is bounded: a group is told of at most ten times a second,
+// whatever is asked, and there is one pending answer for each.
 #pragma once
 
 #include <stdbool.h>

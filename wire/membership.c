@@ -11,8 +11,9 @@ enum {
     IGMP_RESP_UNIT_MS = 100,
 };
 
-// A number that is itself below `1 << bits`, and above that a mantissa of `bits - 3` bits, whose first
-// one is left out, with an exponent of three (RFC 3376 section 4.1.1, RFC 3810 section 5.1.3).
+// A number that is itself below `1 << bits`, and above that a mantissa of `bits - 3` bits, whose
+// first one is left out, with an exponent of three (RFC 3376 section 4.1.1, RFC 3810 section
+// 5.1.3).
 static uint32_t number_of(uint32_t code, unsigned bits)
 {
     const unsigned mantissa_bits = bits - 3;
@@ -86,7 +87,6 @@ enum membership_parse_verdict mld_query_parse(struct span message, struct member
 
 static size_t finish(uint8_t *buf, size_t len, uint64_t pseudo_sum)
 {
-    STATIC_CHECK((int)IGMP_OFF_CHECKSUM == (int)ICMP_OFF_CHECKSUM);
     put_be16(buf + IGMP_OFF_CHECKSUM, inet_sum_fold(inet_sum_add(pseudo_sum, span_of(buf, len))));
     return len;
 }

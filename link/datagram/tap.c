@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "link/datagram/alone.h"
+#include "link/datagram/memberships.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/tap_link.h"
 #include "link/datagram/udp.h"
