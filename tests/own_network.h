@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -30,6 +31,18 @@ static inline bool own_network_ip(const char *words)
     }
     return posix_spawnp(&pid, "ip", NULL, NULL, argv, environ) == 0 &&
            waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+// Several at once, a line each, by one process. False: one of them failed.
+static inline bool own_network_ips(const char *lines)
+{
+    char words[64];
+    const int fd = memfd_create("ip", 0);
+    snprintf(words, sizeof words, "-batch /proc/self/fd/%d", fd);
+    const bool is_done = fd >= 0 && write(fd, lines, strlen(lines)) == (ssize_t)strlen(lines) &&
+                         lseek(fd, 0, SEEK_SET) == 0 && own_network_ip(words);
+    close(fd);
+    return is_done;
 }
 
 static inline bool own_network_write(const char *path, const char *text)

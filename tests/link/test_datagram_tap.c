@@ -77,13 +77,13 @@ static void await_ipv6(void)
 {
     static const char route[] = "fd090000000000000000000000000001 80";
     bool is_there = false;
-    for (unsigned turn = 0; turn < 500 && !is_there; turn++) {
+    for (unsigned turn = 0; turn < 5000 && !is_there; turn++) {
         char text[16384] = "";
         int fd = open("/proc/self/net/ipv6_route", O_RDONLY | O_CLOEXEC);
         assert_true(fd >= 0 && read(fd, text, sizeof text - 1) >= 0);
         close(fd);
         is_there = strstr(text, route) != NULL;
-        usleep(is_there ? 0 : 10000);
+        usleep(is_there ? 0 : 1000);
     }
     assert_true(is_there);
 }
@@ -103,9 +103,9 @@ static void tap_make(const char *kind, const struct datagram_tap_config *wish)
     pair.ipv6[tap_at] = ipv6_host(2);
     pair.ipv4[1 - tap_at] = ipv4_mapped(0x0a090001);
     pair.ipv6[1 - tap_at] = ipv6_host(1);
-    assert_true(own_network_ip("link set weft0 mtu 4400 multicast on up"));
-    assert_true(own_network_ip("addr add 10.9.0.1/24 dev weft0"));
-    assert_true(own_network_ip("-6 addr add fd09::1/64 dev weft0 nodad"));
+    assert_true(own_network_ips("link set weft0 mtu 4400 multicast on up\n"
+                                "addr add 10.9.0.1/24 dev weft0\n"
+                                "addr add fd09::1/64 dev weft0 nodad\n"));
     await_ipv6();
 }
 

@@ -51,16 +51,21 @@ static uint64_t counted(const char *name)
 
 static bool switch_make(const char *versions)
 {
-    char words[250];
-    snprintf(words, sizeof words, SWITCH "%s", versions);
-    return own_network_ip(words) && own_network_ip("link set br0 type bridge mcast_querier 1") &&
-           own_network_ip("link set br0 addrgenmode none") &&
-           own_network_ip("tuntap add dev weft0 mode tap") &&
-           own_network_ip("link set weft0 addrgenmode none master br0 up") &&
-           own_network_ip("addr add 10.9.0.1/24 dev br0") &&
-           own_network_ip("-6 addr add fe80::1/64 dev br0 nodad") &&
-           own_network_ip("-6 addr add fd09::1/64 dev br0 nodad") &&
-           own_network_ip("link set br0 up");
+    char lines[1000];
+    snprintf(lines, sizeof lines,
+             SWITCH "%s\n"
+                    "link set br0 type bridge mcast_querier 1\n"
+                    "link set br0 addrgenmode none\n"
+                    "tuntap add dev weft0 mode tap\n"
+                    "link set weft0 addrgenmode none master br0 up\n"
+                    "addr add 10.9.0.1/24 dev br0\n"
+                    "addr add fe80::1/64 dev br0 nodad\n"
+                    "addr add fd09::1/64 dev br0 nodad\n"
+                    "link set br0 up\n"
+                    "route add 239.0.0.0/8 dev br0\n"
+                    "route add multicast ff0e::/16 dev br0 table local\n",
+             versions);
+    return own_network_ips(lines);
 }
 
 static void link_make(void)
@@ -79,8 +84,6 @@ static void talker_make(void)
     const int off = 0;
     talker = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(setsockopt(talker, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off), 0);
-    assert_true(own_network_ip("route add 239.0.0.0/8 dev br0"));
-    assert_true(own_network_ip("-6 route add multicast ff0e::/16 dev br0 table local"));
 }
 
 static int begin(const char *versions)
@@ -110,8 +113,7 @@ static int end(void **state)
     if (why_not == NULL) {
         close(talker);
         datagram_destroy(the_link);
-        assert_true(own_network_ip("link del weft0"));
-        assert_true(own_network_ip("link del br0"));
+        assert_true(own_network_ips("link del weft0\nlink del br0\n"));
     }
     return 0;
 }
