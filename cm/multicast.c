@@ -44,13 +44,13 @@ static uint8_t gid_index_of(const struct cm_id *c)
 static struct cm_event *joined_event(struct cm_id *c, const struct cm_group *group, void *context)
 {
     struct cm_event *event = cm_event_new(c, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
-    // As far as any other packet of the link's, and not one hop, as Linux has it of RoCEv2.
     const struct in6_addr local = sockaddr_octets(&c->id.route.addr.src_addr);
     if (event != NULL) {
         event->event.param.ud = (struct rdma_ud_param){
             .private_data = context,
             .ah_attr = {.grh = {.dgid = group->gid,
                                 .sgid_index = gid_index_of(c),
+                                // All of the link's packets', as of Linux for groups of IPv4.
                                 .hop_limit = rnic_hop_limit(c->device->rnic, &local),
                                 .traffic_class = c->options.has_tos ? c->options.tos : 0},
                         .is_global = 1,

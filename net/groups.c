@@ -2,8 +2,6 @@
 
 #include <stddef.h>
 
-#include "base/check.h"
-
 enum { ROBUSTNESS_DEFAULT = 2 };                             // RFC 3376 section 8.1
 static const duration_ns query_interval_ns = 125 * NS_PER_S; // 8.2
 static const duration_ns older_for_max_ns = 3600 * NS_PER_S; // whatever a stranger says
@@ -20,7 +18,8 @@ void net_groups_init(struct net_groups *g, uint64_t seed)
 {
     *g = (struct net_groups){.robustness = ROBUSTNESS_DEFAULT,
                              .interval_ns = query_interval_ns,
-                             .answer_ns = INSTANT_NEVER};
+                             .answer_ns = INSTANT_NEVER,
+                             .due_ns = INSTANT_NEVER};
     prng_init(&g->rng, seed);
 }
 
@@ -48,6 +47,17 @@ static instant_ns some_time_within(struct net_groups *g, duration_ns max_ns, ins
     return max_us == 0 ? now : instant_after(now, (1 + prng_below(&g->rng, max_us)) * NS_PER_US);
 }
 
+// Asked in each turn, and mostly there is nothing.
+static void due_note(struct net_groups *g)
+{
+    g->due_ns = g->answer_ns;
+    for (unsigned i = 0; i < NET_GROUPS_MAX; i++) {
+        if (g->at[i].is_used) {
+            g->due_ns = instant_min(g->due_ns, instant_min(g->at[i].change_ns, g->at[i].answer_ns));
+        }
+    }
+}
+
 /* ---- dialects -------------------------------------------------------------------------------- */
 
 // Another than before: what is pending is no more, and what has been left is forgotten
@@ -70,12 +80,11 @@ static void dialect_look(struct net_groups *g, instant_ns now)
     }
 }
 
-// Queriers of a dialect are known by their queries about all, of the first by any.
+// Queriers of a dialect are known by their queries about all.
 static void dialect_hear(struct net_groups *g, const struct net_groups_query *q, instant_ns now)
 {
     const duration_ns for_ns = g->robustness * g->interval_ns + q->max_resp_ns;
-    if (q->dialect == NET_DIALECT_FIRST ||
-        (q->dialect == NET_DIALECT_SECOND && net_addr_is_any(&q->group))) {
+    if (q->dialect != NET_DIALECT_RECORDS && net_addr_is_any(&q->group)) {
         g->until_ns[q->dialect] =
             instant_after(now, for_ns < older_for_max_ns ? for_ns : older_for_max_ns);
     }
@@ -118,8 +127,8 @@ static void change(struct net_group *one, unsigned count, instant_ns now)
 
 bool net_groups_join(struct net_groups *g, const struct net_addr *group, instant_ns now)
 {
-    struct net_group *one = find_place(g, group);
     dialect_look(g, now);
+    struct net_group *one = find_place(g, group);
     if (one == NULL) {
         return false;
     }
@@ -127,13 +136,14 @@ bool net_groups_join(struct net_groups *g, const struct net_addr *group, instant
         *one = (struct net_group){.addr = *group, .is_member = true};
         change(one, is_told_of(group) ? g->robustness : 0, now);
     }
+    due_note(g);
     return true;
 }
 
 void net_groups_leave(struct net_groups *g, const struct net_addr *group, instant_ns now)
 {
-    struct net_group *one = find(g, group);
     dialect_look(g, now);
+    struct net_group *one = find(g, group);
     if (one != NULL && one->is_member) {
         const unsigned count[NET_DIALECT_COUNT] = {
             [NET_DIALECT_RECORDS] = g->robustness,
@@ -143,6 +153,7 @@ void net_groups_leave(struct net_groups *g, const struct net_addr *group, instan
         one->is_member = false;
         change(one, is_told_of(group) ? count[g->dialect] : 0, now);
     }
+    due_note(g);
 }
 
 /* ---- queries --------------------------------------------------------------------------------- */
@@ -185,19 +196,14 @@ void net_groups_on_query(struct net_groups *g, const struct net_groups_query *q,
             answer_group(g, one, at_ns);
         }
     }
+    due_note(g);
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
 instant_ns net_groups_next_deadline(const struct net_groups *g)
 {
-    instant_ns due = g->answer_ns;
-    for (unsigned i = 0; i < NET_GROUPS_MAX; i++) {
-        if (g->at[i].is_used) {
-            due = instant_min(due, instant_min(g->at[i].change_ns, g->at[i].answer_ns));
-        }
-    }
-    return due;
+    return g->due_ns;
 }
 
 static void answer_falls_due(struct net_groups *g, instant_ns now)
@@ -239,8 +245,10 @@ bool net_groups_on_deadline(struct net_groups *g, instant_ns now, struct net_gro
         if (is_due(one, now)) {
             *ret = (struct net_groups_say){.group = one->addr, .dialect = g->dialect};
             ret->word = say(g, one, now);
+            due_note(g);
             return true;
         }
     }
+    due_note(g);
     return false;
 }

@@ -52,6 +52,7 @@ struct net_groups {
     enum net_dialect dialect;
     instant_ns until_ns[NET_DIALECT_COUNT]; // queriers of this older dialect are there
     instant_ns answer_ns;                   // when to answer a query about all
+    instant_ns due_ns;                      // the first of all that
 };
 
 struct net_groups_query {

@@ -66,22 +66,22 @@ struct net_iface_config {
     struct net_frame_port port;
 };
 
-#define NET_IFACE_COUNTERS(X)                                           \
-    X(frames_in, "frames received")                                     \
-    X(frames_out, "frames sent")                                        \
-    X(of_others, "frames or packets for somebody else")                 \
-    X(bad_senders, "packets from an address that nobody can send from") \
-    X(bad_packets, "packets whose IP header was refused")               \
-    X(fragments, "fragments, refused")                                  \
-    X(bad_checksums, "TCP, UDP or ICMP checksums that were wrong")      \
-    X(other_protocols, "packets of a protocol that nobody takes")       \
-    X(bad_icmp, "ICMP or ARP messages that were refused")               \
-    X(queries_in, "queries about multicast groups")                     \
-    X(bad_queries, "of them, those that were not believed")             \
-    X(reports_out, "reports of multicast groups sent")                  \
-    X(echoes, "echo requests answered")                                 \
-    X(questions_in, "ARP requests and neighbour solicitations for us")  \
-    X(questions_out, "ARP requests and neighbour solicitations sent")   \
+#define NET_IFACE_COUNTERS(X)                                            \
+    X(frames_in, "frames received")                                      \
+    X(frames_out, "frames sent")                                         \
+    X(of_others, "frames or packets for somebody else")                  \
+    X(bad_senders, "packets from an address that nobody can send from")  \
+    X(bad_packets, "packets whose IP header was refused")                \
+    X(fragments, "fragments, refused")                                   \
+    X(bad_checksums, "TCP, UDP, ICMP or IGMP checksums that were wrong") \
+    X(other_protocols, "packets of a protocol that nobody takes")        \
+    X(bad_icmp, "ICMP or ARP messages that were refused")                \
+    X(queries_in, "queries about multicast groups that were believed")   \
+    X(bad_queries, "queries that were not, or made no sense")            \
+    X(reports_out, "reports of multicast groups sent")                   \
+    X(echoes, "echo requests answered")                                  \
+    X(questions_in, "ARP requests and neighbour solicitations for us")   \
+    X(questions_out, "ARP requests and neighbour solicitations sent")    \
     X(unreachable, "segments dropped: the neighbour does not answer")
 
 struct net_iface_counters {

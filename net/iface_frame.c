@@ -40,11 +40,13 @@ size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h
     return len;
 }
 
-void iface_send_frame(struct net_iface *iface, const struct iovec *iov, unsigned count,
+bool iface_send_frame(struct net_iface *iface, const struct iovec *iov, unsigned count,
                       bool is_ipv6)
 {
     struct net_frame frame = {.iov = iov, .iov_count = count, .is_ipv6 = is_ipv6};
-    iface->counters.frames_out += iface->config.port.send(iface->config.port.ctx, &frame);
+    const bool is_sent = iface->config.port.send(iface->config.port.ctx, &frame);
+    iface->counters.frames_out += is_sent;
+    return is_sent;
 }
 
 void iface_send_message(struct net_iface *iface, const struct net_flow *flow, uint8_t hops,

@@ -1,9 +1,10 @@
 // The groups that an interface is in, as messages: IGMP and MLD (wire/membership.h). When which is
 // due is net/groups.h's business.
 //
-// Queries are believed only from the local network: over IPv4 with the alert for routers, which the
-// first version had not, and one about all only at 224.0.0.1 (RFC 3376 section 9.1); over IPv6 with
-// it, from a link-local address and with one hop (RFC 3810 section 6.2).
+// Queries are believed only from the local network. All have one hop and the alert for routers, which
+// the first version had not. Over IPv4 one about all comes to 224.0.0.1 (RFC 3376 section 9.1), and
+// to an address of ours (4.1.12) any from who is reached without a gateway; over IPv6 they come from
+// a link-local address (RFC 3810 section 6.2).
 
 #include <string.h>
 
@@ -90,8 +91,7 @@ static void message_send(struct net_iface *iface, const struct net_flow *flow, u
     };
     const size_t headers_len = iface_headers_emit(iface, &h, message);
     const struct iovec iov = {message - headers_len, headers_len + len};
-    iface->counters.reports_out++;
-    iface_send_frame(iface, &iov, 1, is_ipv6);
+    iface->counters.reports_out += iface_send_frame(iface, &iov, 1, is_ipv6);
 }
 
 static void records_send(struct net_iface *iface, unsigned family,
@@ -201,10 +201,12 @@ static bool is_igmp_query_believed(const struct net_iface *iface, const struct i
     static const uint8_t all[IPV4_ADDR_LEN] = {0};
     const struct net_addr *to = &packet->flow.local, *from = &packet->flow.remote;
     const bool is_about_all = memcmp(q->group, all, sizeof all) == 0;
+    const bool comes_well = net_iface_has_addr(iface, to)
+                                ? iface_is_on_link(iface, from)
+                                : !is_about_all || net_addr_equal(to, &all_ipv4);
     // Nobody's address is that of a switch that looks on and has none (RFC 4541 section 2.1.1).
-    return (q->version == 1 || packet->has_alert) &&
-           (!is_about_all || net_addr_equal(to, &all_ipv4)) && !net_addr_is_multicast(from) &&
-           !net_iface_has_addr(iface, from);
+    return packet->hops == HOPS && (q->version == 1 || packet->has_alert) && comes_well &&
+           !net_addr_is_multicast(from) && !net_iface_has_addr(iface, from);
 }
 
 void iface_on_igmp(struct net_iface *iface, const struct ip_packet *packet, instant_ns now)
@@ -277,6 +279,8 @@ bool net_iface_join(struct net_iface *iface, const struct net_addr *group, insta
 
 void net_iface_leave(struct net_iface *iface, const struct net_addr *group, instant_ns now)
 {
-    net_groups_leave(groups_of(iface, group), group, now);
-    iface_groups_on_deadline(iface, now);
+    if (!iface_is_solicited_node(iface, group)) { // that is ours, whoever else was in it
+        net_groups_leave(groups_of(iface, group), group, now);
+        iface_groups_on_deadline(iface, now);
+    }
 }

@@ -145,7 +145,7 @@ void iface_on_icmp(struct net_iface *iface, const struct ip_packet *packet, inst
     }
     if (is_neighbour_message(packet, &h)) {
         iface_on_neighbour_message(iface, packet, now, ret);
-    } else if (packet->is_ipv6 && h.type == ICMPV6_LISTENER_QUERY) {
+    } else if (packet->is_ipv6 && h.type == ICMPV6_LISTENER_QUERY && iface->config.reports_groups) {
         iface_on_listener_query(iface, packet, now);
     } else if (!net_iface_has_addr(iface, &packet->flow.local)) {
         iface->counters.of_others++;

@@ -55,7 +55,7 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
     return verdict == IP_PARSE_OK;
 }
 
-static bool is_solicited_node(const struct net_iface *iface, const struct net_addr *group)
+bool iface_is_solicited_node(const struct net_iface *iface, const struct net_addr *group)
 {
     for (unsigned i = 0; i < iface->config.addr_count; i++) {
         const struct net_addr *own = &iface->config.addrs[i].addr;
@@ -131,7 +131,7 @@ static bool is_about_groups(const struct net_iface *iface, const struct ip_packe
 static bool is_for_us(const struct net_iface *iface, const struct ip_packet *packet)
 {
     const struct net_addr *local = &packet->flow.local;
-    return net_iface_has_addr(iface, local) || is_solicited_node(iface, local) ||
+    return net_iface_has_addr(iface, local) || iface_is_solicited_node(iface, local) ||
            (iface->config.takes_datagrams && packet->protocol == IP_PROTOCOL_UDP &&
             net_addr_is_multicast(local));
 }

@@ -43,10 +43,17 @@ static inline struct net_addr iface_solicited_node(const struct net_addr *addr)
     return group;
 }
 
+// iface_in.c
+
+// Whether one of its IPv6 addresses is asked for there.
+bool iface_is_solicited_node(const struct net_iface *iface, const struct net_addr *group);
+
 // iface_route.c
 
 // Whether this is nobody's, or several hosts': no end of a connection (RFC 1122 section 3.2.1.3).
 bool iface_is_no_host(const struct net_iface *iface, const struct net_addr *remote);
+// Whether it is reached without a gateway.
+bool iface_is_on_link(const struct net_iface *iface, const struct net_addr *remote);
 // Who is to get frames to `remote`. False: there is no way there.
 bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote,
                     struct net_addr *ret);
@@ -76,7 +83,8 @@ size_t iface_headers_emit(struct net_iface *iface, const struct iface_headers *h
 // Sends a message of our own that is not TCP: its header and what follows. It may be lost.
 void iface_send_message(struct net_iface *iface, const struct net_flow *flow, uint8_t hops,
                         struct span header, struct span body, const struct eth_addr *to);
-void iface_send_frame(struct net_iface *iface, const struct iovec *iov, unsigned count,
+// False: it is lost.
+bool iface_send_frame(struct net_iface *iface, const struct iovec *iov, unsigned count,
                       bool is_ipv6);
 
 // The Ethernet address of all that are in a group.

@@ -38,11 +38,16 @@ static const struct net_addr *on_link_source(const struct net_iface *iface,
     return best == NULL ? NULL : &best->addr;
 }
 
+bool iface_is_on_link(const struct net_iface *iface, const struct net_addr *remote)
+{
+    return on_link_source(iface, remote) != NULL;
+}
+
 bool iface_next_hop(const struct net_iface *iface, const struct net_addr *remote,
                     struct net_addr *ret)
 {
     const struct net_addr *gateway = gateway_for(iface, remote);
-    bool is_on_link = on_link_source(iface, remote) != NULL;
+    bool is_on_link = iface_is_on_link(iface, remote);
     if (is_on_link || gateway != NULL) {
         *ret = is_on_link ? *remote : *gateway;
     }

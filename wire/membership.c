@@ -6,7 +6,9 @@
 
 enum {
     ROBUSTNESS_MASK = 7,
-    OFF_INTERVAL = 1,       // from the robustness variable on
+    OFF_INTERVAL = 1, // from the robustness variable on, as what follows
+    OFF_SOURCE_COUNT = 2,
+    OFF_SOURCES = 4,
     IGMP_1_RESP_MS = 10000, // RFC 3376 section 7.2.1: what a query of version 1 means
     IGMP_RESP_UNIT_MS = 100,
 };
@@ -30,7 +32,7 @@ enum { OCTET_CODE_BITS = 7, PAIR_CODE_BITS = 15 };
 static bool newest_parse(struct span message, size_t off, size_t addr_len,
                          struct membership_query *ret)
 {
-    enum { OFF_SOURCE_COUNT = 2, LEN = 4 };
+    enum { LEN = OFF_SOURCES };
     const uint8_t *p = message.ptr + off;
     if (message.len < off + LEN ||
         message.len - off - LEN < get_be16(p + OFF_SOURCE_COUNT) * addr_len) {
@@ -54,7 +56,9 @@ enum membership_parse_verdict igmp_query_parse(struct span message, struct membe
     }
     const uint8_t code = message.ptr[IGMP_OFF_MAX_RESP];
     *ret = (struct membership_query){.version = message.len > IGMP_LEN ? 3 : code != 0 ? 2 : 1};
-    memcpy(ret->group, message.ptr + IGMP_OFF_GROUP, IPV4_ADDR_LEN);
+    if (ret->version > 1) { // RFC 1112 appendix I: else whatever stands there
+        memcpy(ret->group, message.ptr + IGMP_OFF_GROUP, IPV4_ADDR_LEN);
+    }
     if (ret->version < 3) {
         ret->max_resp_ms = code != 0 ? code * IGMP_RESP_UNIT_MS : IGMP_1_RESP_MS;
         return MEMBERSHIP_PARSE_OK;

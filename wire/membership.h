@@ -33,8 +33,6 @@ enum {
     IGMP_OFF_GROUP = 4,
     IGMP_OFF_RECORD_COUNT = 6,
     IGMP_OFF_ROBUSTNESS = 8,
-    IGMP_OFF_SOURCE_COUNT = 10,
-    IGMP_OFF_SOURCES = 12,
     IGMP_OFF_RECORDS = 8,
     IGMP_LEN = 8, // of all but records, and queries of version 3
 
@@ -77,7 +75,7 @@ struct membership_record {
 // What somebody wants to know. Of an older version, what it does not say is 0.
 struct membership_query {
     unsigned version;             // of IGMP 1 to 3, of MLD 1 and 2
-    uint8_t group[IPV6_ADDR_LEN]; // all zero: all; IPv4: the first four
+    uint8_t group[IPV6_ADDR_LEN]; // all zero: all, as ever in version 1; IPv4: the first four
     uint32_t max_resp_ms;         // answers are spread over so much
     uint8_t robustness;           // how often what may be lost is said; 0: as ever
     uint32_t interval_s;          // between two general queries
@@ -88,7 +86,6 @@ enum membership_parse_verdict {
     MEMBERSHIP_PARSE_NO_QUERY,
     MEMBERSHIP_PARSE_CHECKSUM,
     MEMBERSHIP_PARSE_LEN, // no version's, or shorter than its sources
-    MEMBERSHIP_PARSE_VERDICT_COUNT,
 };
 
 // `message`: all that the IP packet carries. MLD's has been through icmp_header_parse.

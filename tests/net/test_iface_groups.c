@@ -172,6 +172,9 @@ static void ask(const struct question *q)
                                       .has_alert = !q->has_no_alert,
                                       .body_len = len};
     struct net_arrival arrival;
+    if (!net_addr_is_multicast(&q->to)) {
+        memcpy(frame, iface.config.eth.octets, ETH_ADDR_LEN);
+    }
     put_be16(frame + 12, is_ipv6 ? ETH_TYPE_IPV6 : ETH_TYPE_IPV4);
     const size_t headers_len = 14 + net_flow_ip_emit(&flow, &packet, frame + 14);
     memcpy(frame + headers_len, message, len);
@@ -317,7 +320,21 @@ static void who_is_not_to_report_is_silent(void **state)
     join(v4(239, 1, 2, 3));
     assert_int_equal(answers_to(igmp_question()), 0);
     assert_int_equal(iface.counters.other_protocols + iface.counters.of_others, 1);
+    struct question q = mld_question();
+    q.to = v6(0xfd, 0, 1); // ours
+    assert_int_equal(answers_to(q), 0);
+    assert_int_equal(iface.counters.queries_in, 0);
     assert_int_equal(net_iface_next_deadline(&iface), INSTANT_NEVER);
+}
+
+static void the_group_where_it_is_asked_for_is_left_by_nobody(void **state)
+{
+    const struct net_addr group = {{0xff, 2, [11] = 1, [12] = 0xff, [15] = 1}};
+    join(group);
+    leave(group);
+    run_until(later_ns + 100 * NS_PER_S);
+    assert_int_equal(sent_count, 0);
+    assert_int_equal(answers_to(mld_question()), 1);
 }
 
 /* ---- who is believed ------------------------------------------------------------------------- */
@@ -352,12 +369,44 @@ static void query_of_a_switch_without_an_address_is_answered(void **state)
     expect_answer(q);
 }
 
-static void query_about_one_group_comes_to_it_or_to_us(void **state)
+static void query_about_one_group_comes_to_it(void **state)
 {
     struct question q = igmp_question();
     join(v4(239, 1, 2, 3));
     q.about = q.to = v4(239, 1, 2, 3);
     expect_answer(q);
+}
+
+static void query_to_us_is_believed_from_the_link(void **state)
+{
+    struct question q = igmp_question();
+    join(v4(239, 1, 2, 3));
+    q.to = v4(10, 7, 0, 1);
+    expect_answer(q);
+    q.from = v4(10, 9, 0, 9);
+    assert_int_equal(answers_to(q), 0);
+    assert_int_equal(iface.counters.bad_queries, 1);
+}
+
+// It has no alert, and whatever stands where later ones have their group.
+static void first_igmp_is_believed_at_no_other_address_either(void **state)
+{
+    struct question q = igmp_question();
+    join(v4(239, 1, 2, 3));
+    q.version = 1;
+    q.about = q.to = v4(239, 1, 2, 3);
+    expect_refusal(q, &iface.counters.bad_queries);
+    q.to = v4(10, 7, 0, 1);
+    q.from = v4(10, 9, 0, 9);
+    expect_refusal(q, &iface.counters.bad_queries);
+}
+
+static void igmp_that_was_forwarded_is_not_believed(void **state)
+{
+    struct question q = igmp_question();
+    join(v4(239, 1, 2, 3));
+    q.hops = 2;
+    expect_refusal(q, &iface.counters.bad_queries);
 }
 
 static void igmp_without_the_alert_is_not_believed(void **state)
@@ -438,9 +487,13 @@ int main(void)
         cmocka_unit_test_setup(where_its_ipv6_address_is_asked_for_is_a_group_that_it_reports,
                                begin),
         cmocka_unit_test_setup(who_is_not_to_report_is_silent, begin),
+        cmocka_unit_test_setup(the_group_where_it_is_asked_for_is_left_by_nobody, begin),
         cmocka_unit_test_setup(query_of_igmp_is_answered, begin),
         cmocka_unit_test_setup(query_of_a_switch_without_an_address_is_answered, begin),
-        cmocka_unit_test_setup(query_about_one_group_comes_to_it_or_to_us, begin),
+        cmocka_unit_test_setup(query_about_one_group_comes_to_it, begin),
+        cmocka_unit_test_setup(query_to_us_is_believed_from_the_link, begin),
+        cmocka_unit_test_setup(first_igmp_is_believed_at_no_other_address_either, begin),
+        cmocka_unit_test_setup(igmp_that_was_forwarded_is_not_believed, begin),
         cmocka_unit_test_setup(igmp_without_the_alert_is_not_believed, begin),
         cmocka_unit_test_setup(query_about_all_at_another_address_is_not_believed, begin),
         cmocka_unit_test_setup(igmp_from_an_impossible_sender_is_not_believed, begin),

@@ -29,12 +29,14 @@ static enum membership_parse_verdict mld(const uint8_t *octets, size_t len)
 
 static void igmp_query_tells_its_version_by_length_and_code(void **state)
 {
-    static const uint8_t first[] = {0x11, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t first[] = {0x11, 0, 0, 0, 239, 1, 2, 3};
+    static const uint8_t all[IPV4_ADDR_LEN] = {0};
     static const uint8_t second[] = {0x11, 25, 0, 0, 239, 1, 2, 3};
     static const uint8_t third[] = {0x11, 0, 0, 0, 0, 0, 0, 0, 0x0b, 125, 0, 0};
     assert_int_equal(igmp(first, sizeof first), MEMBERSHIP_PARSE_OK);
     assert_int_equal(q.version, 1);
     assert_int_equal(q.max_resp_ms, 10000);
+    assert_memory_equal(q.group, all, sizeof all);
     assert_int_equal(igmp(second, sizeof second), MEMBERSHIP_PARSE_OK);
     assert_int_equal(q.version, 2);
     assert_int_equal(q.max_resp_ms, 2500);
