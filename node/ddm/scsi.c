@@ -288,6 +288,7 @@ void scsi_drain(struct ddm *ddm)
 {
     struct scsi *scsi = (struct scsi *)ddm;
     const struct ddm_host *host = &ddm->host;
+    scsi_flush_queue(ddm);
     while (scsi->under_way > 0) {
         instant_ns now = host->clock(host->ctx);
         scsi_transport_turn(scsi->transport, now, instant_after(now, 10 * NS_PER_MS));

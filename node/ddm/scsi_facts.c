@@ -36,6 +36,7 @@ static bool await(struct scsi_transport *transport, struct question *question)
 {
     const struct ddm_host *host = &transport->host;
     instant_ns until_ns = instant_after(host->clock(host->ctx), ask_for_ns);
+    scsi_transport_flush(transport);
     for (instant_ns now;
          list_is_empty(&question->ended) && (now = host->clock(host->ctx)) < until_ns;) {
         scsi_transport_turn(transport, now, until_ns);

@@ -36,6 +36,7 @@ struct disk {
     struct fault faults[FAULT_COUNT];
     uint8_t *data;
     bool is_open, is_silent;
+    unsigned wait_count; // how often it was waited for
     instant_ns now;
     struct list_link jobs;
     char trace[TRACE_MAX]; // commands that are no questions
@@ -195,6 +196,7 @@ static void disk_flush(struct scsi_transport *transport)
 
 static void disk_poll(struct scsi_transport *transport, instant_ns now)
 {
+    ((struct disk *)transport)->wait_count++;
 }
 
 static int disk_poll_fd(struct scsi_transport *transport)
@@ -569,6 +571,23 @@ static void a_disk_that_does_not_answer_is_given_up(void **state)
     assert_in_range(disk->now, 10 * NS_PER_S, 11 * NS_PER_S);
 }
 
+// What the flush took leaves nothing behind by which a wait would end.
+static void an_answer_that_comes_with_the_flush_is_not_waited_for(void **state)
+{
+    struct disk *disk = *state;
+    struct volume_profile profile;
+    struct ddm *ddm = open_disk(disk, &profile);
+    struct ddm_command command = {.operation = NODE_FLUSH};
+    bool has_ended = false;
+    assert_int_equal(io_format_scsi.encode(&profile, &command), NODE_OK);
+    ddm_command_expect(&command, on_end, &has_ended);
+    assert_int_equal(scsi_submit(ddm, &command), 0);
+    scsi_drain(ddm);
+    assert_true(has_ended);
+    assert_int_equal(disk->wait_count, 0);
+    scsi_close(ddm);
+}
+
 static void what_comes_to_its_end_while_the_disk_is_asked_is_not_forgotten(void **state)
 {
     struct disk *disk = *state;
@@ -612,6 +631,7 @@ int main(void)
         DISK_TEST(a_protected_disk_is_read_only),
         DISK_TEST(a_disk_that_takes_no_more_is_full),
         DISK_TEST(a_disk_that_does_not_answer_is_given_up),
+        DISK_TEST(an_answer_that_comes_with_the_flush_is_not_waited_for),
         DISK_TEST(what_comes_to_its_end_while_the_disk_is_asked_is_not_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
