@@ -10,8 +10,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "clock/clock.h"
 
 enum {
     LOOK_AGAIN_MS = 250,
@@ -27,13 +28,6 @@ static int fail(struct why *ret_why, int error, const char *what)
 {
     why_say(ret_why, "%s: %s", what, strerror(-error));
     return error;
-}
-
-static instant_ns clock_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
 }
 
 /* ---- this machine ---------------------------------------------------------------------------- */
@@ -320,12 +314,17 @@ static bool is_stranger(const void *ctx, const char *watcher)
     return !is_process_of_ours(((const struct taking *)ctx)->fence, watcher);
 }
 
-static bool owner_is_dead(const struct taking *taking)
+// Since this machine's name of the image is ours, such an owner is dead.
+static bool owner_was_here(const struct taking *taking)
 {
     return past_has(&taking->past, taking->owner) ||
            (record_is_of_here(taking->fence, taking->record) &&
-            is_same(record_owner(taking->record), taking->owner)) ||
-           !is_watched(taking->image, is_owner, taking);
+            is_same(record_owner(taking->record), taking->owner));
+}
+
+static bool owner_is_dead(const struct taking *taking)
+{
+    return owner_was_here(taking) || !is_watched(taking->image, is_owner, taking);
 }
 
 // Whom nobody else can have followed: the table of fence.h. A client that writes watches the image;
@@ -361,6 +360,22 @@ static int past_shut_out(const struct taking *taking)
     return error == 0 ? shut_out(taking, past->next) : error;
 }
 
+// The successor of a process that is killed from here on knows what that found, and whom it broke.
+static int taking_announce(struct taking *taking)
+{
+    const char *record = taking->is_unbroken ? record_owner(taking->record) : "";
+    const char *last = past_has(&taking->past, taking->owner) ? taking->owner : "";
+    return past_write(taking->fence, record, last, taking->fence->self);
+}
+
+// Somebody else has the lock, or has had it: for successors too, however this one ends.
+static int taking_note_other(struct taking *taking)
+{
+    const bool is_news = taking->is_unbroken;
+    taking->is_unbroken = false;
+    return is_news ? taking_announce(taking) : 0;
+}
+
 // -EBUSY: somebody was faster, and lives.
 static int acquire_when_free(const struct taking *taking)
 {
@@ -369,8 +384,10 @@ static int acquire_when_free(const struct taking *taking)
     if (owner[0] != '\0') {
         error = rbd_lock_break(taking->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
     }
-    if (error == -ENOENT || error == -EBUSY) { // somebody else has broken it, and maybe no more
-        int failed = shut_out(taking, owner);
+    // Somebody else has broken it, and maybe no more; or who had it, and is none of ours, gave it back
+    // meanwhile and lives: a host's kernel is one client for all images that it has.
+    if (error == -ENOENT || error == -EBUSY) {
+        int failed = owner_was_here(taking) ? shut_out(taking, owner) : 0;
         error = failed != 0 ? failed : error == -ENOENT ? 0 : error;
     }
     error = error == 0 ? rbd_lock_acquire(taking->image, RBD_LOCK_MODE_EXCLUSIVE) : error;
@@ -389,7 +406,9 @@ static int acquire(struct taking *taking, const struct fence_patience *patience,
         if (error != -EBUSY) {
             return error == 0 ? 0 : fail(ret_why, error, "the image's exclusive lock");
         }
-        taking->is_unbroken = false;
+        if ((error = taking_note_other(taking)) != 0) {
+            return fail(ret_why, error, "the keepsake");
+        }
         why_say(ret_why, "%.100s has the image's exclusive lock, and lives", taking->owner);
         if (clock_now() >= until) {
             return -EBUSY;
@@ -412,14 +431,6 @@ static int taking_look(struct taking *taking)
     error = error == 0 ? owner_find(taking->image, taking->owner) : error;
     taking->is_unbroken = error == 0 && is_unbroken(taking);
     return error;
-}
-
-// The successor of a process that is killed from here on knows what that found, and whom it broke.
-static int taking_announce(struct taking *taking)
-{
-    const char *record = taking->is_unbroken ? record_owner(taking->record) : "";
-    const char *last = past_has(&taking->past, taking->owner) ? taking->owner : "";
-    return past_write(taking->fence, record, last, taking->fence->self);
 }
 
 // The lock is ours: says so with the image, before the first write.
@@ -463,6 +474,10 @@ int fence_take(struct fence *fence, rados_t cluster, rbd_image_t image,
         return error;
     }
     error = taking_end(&taking);
-    *ret_is_unbroken = error == 0 && taking.is_unbroken;
-    return error == 0 ? 0 : fail(ret_why, error, "the record of the image's owner");
+    if (error != 0) {
+        past_write(fence, "", "", fence->self); // the lock will be given back, to whoever comes
+        return fail(ret_why, error, "the record of the image's owner");
+    }
+    *ret_is_unbroken = taking.is_unbroken;
+    return 0;
 }

@@ -463,7 +463,7 @@ static const struct {
      -EIO,
      "the record of the image's owner",
      "shut out old, map, shut out new, map, break old, take, record",
-     {"old", "old", "self"}},
+     {"", "", "self"}},
     {"get",
      -ERANGE,
      0,
@@ -490,6 +490,22 @@ static void each_refusal_of_the_cluster_is_passed_on(void **state)
         past_is(&fence, refusals[i].past[0], refusals[i].past[1], refusals[i].past[2]);
         fence_fini(&fence);
     }
+}
+
+// It gave the lock back, and has stopped watching, between our looking and our breaking.
+static void a_client_that_has_left_is_not_shut_out(void **state)
+{
+    static const struct taken c = {.past = SETTLED("old"), .owner = "third", .record = HERE " old"};
+    struct fence fence;
+    struct why why;
+    bool is_unbroken;
+    begin(&fence, &c);
+    cluster.fails = "break";
+    cluster.error = -ENOENT;
+    assert_int_equal(take(&fence, &no_patience, &is_unbroken, &why), 0);
+    assert_string_equal(cluster.told, "shut out old, map, break third, take, record");
+    assert_false(is_unbroken);
+    fence_fini(&fence);
 }
 
 static void a_process_whose_address_is_not_told_begins_nothing(void **state)
@@ -707,6 +723,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(whose_lock_is_taken_and_whose_past_is_unbroken),
         CASE(each_refusal_of_the_cluster_is_passed_on),
+        CASE(a_client_that_has_left_is_not_shut_out),
         CASE(a_process_whose_address_is_not_told_begins_nothing),
         CASE(a_broken_past_is_whole_again_when_nothing_is_left_of_it),
         CASE(who_watches_and_was_killed_before_the_lock_was_ours_is_no_stranger),

@@ -59,7 +59,7 @@ ROOMS = {
                  'turns requests into commands; devices by 320'),
     'node/module': ('node/interface base weft',
                     'drivers that are not of the program itself, by a public header; knows 320'),
-    'node/rbd': ('text base weft', 'a driver module: Ceph by librbd, and a public header'),
+    'node/rbd': ('text clock base weft', 'a driver module: Ceph by librbd, and a public header'),
     'node/ddm': ('initiator/iscsi node/module format node/interface text clock base weft',
                  'one device each; knows nobody above interface 320'),
     'node/nvme': ('format node/interface text base',
