@@ -8,6 +8,7 @@ routes between them and whoever else is in the namespace.
 NotHere is raised, with one line for the user, where this machine cannot do that.
 """
 
+import functools
 import os
 import pathlib
 import socket
@@ -24,12 +25,21 @@ class NotHere(Exception):
 TAP_PROBE = ('ip', 'tuntap', 'add', 'dev', 'probe', 'mode', 'tap')
 
 
+@functools.cache
+def own_runtime_folder():
+    """Nodes' sockets are named after process ids, which are those of this namespace."""
+    if os.path.isdir('/run/weft') or os.access('/run', os.W_OK):
+        os.makedirs('/run/weft', exist_ok=True)
+        subprocess.run(['mount', '-t', 'tmpfs', '-o', 'mode=700', 'weft', '/run/weft'], check=True)
+
+
 def enter_namespace(*probe_words):
     """Starts this script over in namespaces of its own; returns in there.
 
     probe_words: a command that must work there, without any that makes a tap device.
     """
     if 'WEFT_OWN_NAMESPACE' in os.environ:
+        own_runtime_folder()
         return
     words = ['unshare', '--net', '--pid', '--fork', '--kill-child', '--mount-proc']
     if os.geteuid() != 0:

@@ -98,7 +98,7 @@ def a_host_connects_to_all_that_it_finds(host, node):
 def a_host_that_may_not_is_told_at_once(host, node):
     began = time.monotonic()
     host.connect(node.closed, status=1)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 60  # one that may come later: 600
     assert 'is not allowed' in host.sh('dmesg'), host.sh('dmesg | tail')
 
 

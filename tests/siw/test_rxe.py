@@ -57,9 +57,9 @@ PATIENT, IMPATIENT = ['-u', 16], ['-u', 10]
 # Who ends first takes its last acknowledgement along: if that was lost, the other asks in vain, for
 # ever where rxe does (seven retries), else until its own are over. A card could not do better.
 LOSSY_ATTEMPTS = 3
-CASE_LIMIT_S = count(30, 300)
-READS_LIMIT_S = 90  # 32 MiB, of which each octet passes an emulated processor
-END_LIMIT_S = 10  # of a program whose peer is gone
+CASE_LIMIT_S = count(90, 300)
+READS_LIMIT_S = 180  # 32 MiB, of which each octet passes an emulated processor
+END_LIMIT_S = 30  # of a program whose peer is gone
 ROCE_PORT = 4791
 # A race that nobody can win for the program: between its device's socket and its listener, or, of
 # perftest, between its two listeners (judge.PERFTEST_RACE).
