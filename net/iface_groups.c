@@ -1,10 +1,10 @@
 // The groups that an interface is in, as messages: IGMP and MLD (wire/membership.h). When which is
 // due is net/groups.h's business.
 //
-// Queries are believed only from the local network. All have one hop and the alert for routers, which
-// the first version had not. Over IPv4 one about all comes to 224.0.0.1 (RFC 3376 section 9.1), and
-// to an address of ours (4.1.12) any from who is reached without a gateway; over IPv6 they come from
-// a link-local address (RFC 3810 section 6.2).
+// Queries are believed only from the local network. All have one hop and the alert for routers,
+// which the first version had not. Over IPv4 one about all comes to 224.0.0.1 (RFC 3376 section
+// 9.1), and to an address of ours any comes from who is reached without a gateway (section 4.1.12);
+// over IPv6 they come from a link-local address (RFC 3810 section 6.2).
 
 #include <string.h>
 

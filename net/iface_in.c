@@ -55,18 +55,6 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
     return verdict == IP_PARSE_OK;
 }
 
-bool iface_is_solicited_node(const struct net_iface *iface, const struct net_addr *group)
-{
-    for (unsigned i = 0; i < iface->config.addr_count; i++) {
-        const struct net_addr *own = &iface->config.addrs[i].addr;
-        const struct net_addr theirs = iface_solicited_node(own);
-        if (!net_addr_is_ipv4(own) && net_addr_equal(group, &theirs)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_from_nobody(const struct net_iface *iface, const struct net_addr *remote)
 {
     return iface_is_no_host(iface, remote) || net_iface_has_addr(iface, remote);

@@ -43,15 +43,12 @@ static inline struct net_addr iface_solicited_node(const struct net_addr *addr)
     return group;
 }
 
-// iface_in.c
-
-// Whether one of its IPv6 addresses is asked for there.
-bool iface_is_solicited_node(const struct net_iface *iface, const struct net_addr *group);
-
 // iface_route.c
 
 // Whether this is nobody's, or several hosts': no end of a connection (RFC 1122 section 3.2.1.3).
 bool iface_is_no_host(const struct net_iface *iface, const struct net_addr *remote);
+// Whether one of its IPv6 addresses is asked for there.
+bool iface_is_solicited_node(const struct net_iface *iface, const struct net_addr *group);
 // Whether it is reached without a gateway.
 bool iface_is_on_link(const struct net_iface *iface, const struct net_addr *remote);
 // Who is to get frames to `remote`. False: there is no way there.

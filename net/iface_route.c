@@ -38,6 +38,18 @@ static const struct net_addr *on_link_source(const struct net_iface *iface,
     return best == NULL ? NULL : &best->addr;
 }
 
+bool iface_is_solicited_node(const struct net_iface *iface, const struct net_addr *group)
+{
+    for (unsigned i = 0; i < iface->config.addr_count; i++) {
+        const struct net_addr *own = &iface->config.addrs[i].addr;
+        const struct net_addr theirs = iface_solicited_node(own);
+        if (!net_addr_is_ipv4(own) && net_addr_equal(group, &theirs)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool iface_is_on_link(const struct net_iface *iface, const struct net_addr *remote)
 {
     return on_link_source(iface, remote) != NULL;

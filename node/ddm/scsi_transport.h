@@ -122,6 +122,6 @@ static inline void scsi_transport_close(struct scsi_transport *transport)
     transport->kind->close(transport);
 }
 
-// Waits for the device, not longer than until that instant, polls and flushes. Who has flushed before
-// has looked whether anything ended since: what has makes the device's descriptor readable no more.
+// Waits for the device, not longer than until that instant, polls and flushes. Who has flushed
+// before looks first whether anything has ended: the descriptor need not tell of it any more.
 void scsi_transport_turn(struct scsi_transport *transport, instant_ns now, instant_ns until_ns);

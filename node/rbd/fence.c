@@ -384,8 +384,8 @@ static int acquire_when_free(const struct taking *taking)
     if (owner[0] != '\0') {
         error = rbd_lock_break(taking->image, RBD_LOCK_MODE_EXCLUSIVE, owner);
     }
-    // Somebody else has broken it, and maybe no more; or who had it, and is none of ours, gave it back
-    // meanwhile and lives: a host's kernel is one client for all images that it has.
+    // Somebody else has broken it, and maybe no more; or who had it, and is none of ours, gave it
+    // back meanwhile and lives: a host's kernel is one client for all images that it has.
     if (error == -ENOENT || error == -EBUSY) {
         int failed = owner_was_here(taking) ? shut_out(taking, owner) : 0;
         error = failed != 0 ? failed : error == -ENOENT ? 0 : error;

@@ -338,8 +338,8 @@ def fio_verifies_an_attached_volume_while_drivers_are_killed():
     with folder() as place, RdmaNode(volume(place, 32)) as node:
         stop = threading.Event()
 
-        # One that never drove the volume is waited for longer each time: kills by the clock alone may
-        # meet nothing but births.
+        # One that never drove the volume is waited for longer each time: kills by the clock alone
+        # may meet nothing but births.
         def kill():
             while not stop.wait(0.7):
                 if node.status()['volumes'][0]['state'] == 'ready':
