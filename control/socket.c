@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "control/process.h"
@@ -16,12 +17,20 @@ static bool is_answered(const char *path)
     return process_is_alive(&process);
 }
 
-// Of nodes: one that listens answers. One that is young does not yet, and its process tells.
+static bool is_old(const char *path)
+{
+    enum { SECONDS = 10 };
+    struct stat status;
+    return lstat(path, &status) == 0 && time(NULL) - status.st_mtime > SECONDS;
+}
+
+// Of nodes: one that listens answers. One that is young does not yet: its process tells, unless it
+// is of another process namespace, and so is an instant of youth.
 static bool is_left(const char *name, const char *path)
 {
     pid_t young = runtime_young_pid(name);
-    bool may_be_left =
-        young != 0 ? kill(young, 0) != 0 && errno == ESRCH : runtime_node_pid(name) != 0;
+    bool may_be_left = young != 0 ? kill(young, 0) != 0 && errno == ESRCH && is_old(path)
+                                  : runtime_node_pid(name) != 0;
     return may_be_left && !is_answered(path);
 }
 

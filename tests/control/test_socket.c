@@ -173,14 +173,20 @@ static void what_the_dead_left_is_removed(void **state)
 
 static void what_the_dead_left_before_they_listened_is_removed(void **state)
 {
-    char left[RUNTIME_PATH_MAX], young[RUNTIME_PATH_MAX];
+    char left[RUNTIME_PATH_MAX], young[RUNTIME_PATH_MAX], elsewhere[RUNTIME_PATH_MAX];
+    const struct timespec long_ago[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1000000000}};
     remains_make_of(RUNTIME_YOUNG, INT32_MAX, left);
     remains_make_of(RUNTIME_YOUNG, getppid(), young);
+    remains_make_of(RUNTIME_YOUNG, INT32_MAX - 1, elsewhere); // of another process namespace
+    assert_int_equal(utimensat(AT_FDCWD, left, long_ago, 0), 0);
+    assert_int_equal(utimensat(AT_FDCWD, young, long_ago, 0), 0);
     int fd = control_socket_listen(1, path, &why);
     assert_true(fd >= 0);
     assert_int_equal(access(left, F_OK), -1);
     assert_int_equal(access(young, F_OK), 0); // it is about to listen
+    assert_int_equal(access(elsewhere, F_OK), 0);
     unlink(young);
+    unlink(elsewhere);
     close(fd);
 }
 
