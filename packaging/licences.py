@@ -25,7 +25,8 @@ def owners(files):
     package_of = {}
     for line in told.splitlines():
         package, _, place = line.partition(': ')
-        package_of[place] = package.split(':')[0]
+        if not package.startswith('diversion by '):
+            package_of[place] = package.split(':')[0]
     found = {file: next((package_of[place] for place in places(file) if place in package_of), '')
              for file in files}
     versions = {'': ''}

@@ -101,6 +101,17 @@ static void instance_set(struct file *file, const struct stat *status)
              (uintmax_t)status->st_ino, (uintmax_t)disk);
 }
 
+#ifdef STATX_DIOALIGN
+// Clients are told no block but of a power of two; who aligns to more than a page of any machine
+// (extents of a real-time volume) is let find out by itself.
+static uint32_t direct_sector_from(uint32_t told)
+{
+    enum { MOST_LEN = 64 << 10 };
+    bool is_block = told > SECTOR_LEN && told <= MOST_LEN && (told & (told - 1)) == 0;
+    return is_block ? told : SECTOR_LEN;
+}
+#endif
+
 // What direct=on takes at the least, where the file system says so (statx(2), Linux 6.1): a file on
 // a disk of 4 KiB blocks takes no less.
 static uint32_t direct_sector(int fd)
@@ -109,8 +120,8 @@ static uint32_t direct_sector(int fd)
 #ifdef STATX_DIOALIGN
     struct statx status;
     if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
-        (status.stx_mask & STATX_DIOALIGN) != 0 && status.stx_dio_offset_align > sector) {
-        sector = status.stx_dio_offset_align;
+        (status.stx_mask & STATX_DIOALIGN) != 0) {
+        sector = direct_sector_from(status.stx_dio_offset_align);
     }
 #endif
     return sector;
