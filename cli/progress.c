@@ -2,9 +2,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock/clock.h"
 #include "text/quantity.h"
 
 enum { BAR_LEN = 30 };
@@ -13,9 +13,7 @@ static const double every_s = 0.1;
 
 static double now_s(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)clock_now();
 }
 
 bool progress_is_wanted(void)

@@ -8,14 +8,15 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/device_wire.h"
+#include "base/time.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/finding.h"
 #include "cli/doctor/kernel_file.h"
 #include "cli/doctor/local_address.h"
+#include "clock/clock.h"
 #include "text/quantity.h"
 #include "text/socket_row.h"
 
@@ -90,25 +91,17 @@ static bool process_has(const char *pid, uint64_t inode)
     return is_found;
 }
 
-static bool has_time(const struct timespec *begin)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec - begin->tv_sec < 1;
-}
-
 // ", process 4711 (python3)"; "" where the system does not say, or not soon.
 static void owner_name(uint64_t inode, char *ret, size_t capacity)
 {
     char path[64], command[NAME_LEN_MAX] = "?";
-    struct timespec begin;
+    const instant_ns end = instant_after(clock_now(), NS_PER_S);
     DIR *processes = inode != 0 ? opendir("/proc") : NULL;
     *ret = '\0';
-    clock_gettime(CLOCK_MONOTONIC, &begin);
     for (struct dirent *e; processes != NULL && (e = readdir(processes)) != NULL;) {
         if (strspn(e->d_name, "0123456789") != strlen(e->d_name) ||
             !process_has(e->d_name, inode)) {
-            if (!has_time(&begin)) {
+            if (clock_now() >= end) {
                 break;
             }
             continue;
