@@ -54,8 +54,11 @@ def contents(ceph, name):
 
 
 def kill_rtas(node):
-    for pid in node.rtas():
+    """Whom it has killed."""
+    killed = node.rtas()
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
+    return set(killed)
 
 
 def kill(node):
@@ -213,10 +216,11 @@ def fio_verifies_while_rtas_are_killed():
 
     def kill_three():
         until(lambda: rta(node)['state'] == 'ready', LIMIT)
-        kill_rtas(node)
+        killed = kill_rtas(node)
         for _ in range(2):
+            until(lambda: set(node.rtas()) - killed, LIMIT)
             time.sleep(next(pauses))
-            kill_rtas(node)
+            killed |= kill_rtas(node)
     with Node(cluster().image('killed')) as node:
         loaded(node, count(4, 60), kill_three)
         assert rta(node)['restarts'] >= 2
