@@ -63,6 +63,13 @@ bool net_addr_is_link_local(const struct net_addr *a)
     return a->octets[0] == 0xfe && (a->octets[1] & 0xc0) == 0x80;
 }
 
+bool net_addr_is_all_hosts(const struct net_addr *a)
+{
+    static const struct net_addr ipv4 = {{[10] = 0xff, 0xff, 224, 0, 0, 1}};
+    static const struct net_addr ipv6 = {{0xff, 0x02, [15] = 1}};
+    return net_addr_equal(a, &ipv4) || net_addr_equal(a, &ipv6);
+}
+
 bool net_addr_has_prefix(const struct net_addr *a, const struct net_addr *prefix, unsigned len)
 {
     if (net_addr_is_ipv4(a) != net_addr_is_ipv4(prefix)) {

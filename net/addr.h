@@ -33,6 +33,7 @@ bool net_addr_is_ipv4(const struct net_addr *a);
 bool net_addr_is_any(const struct net_addr *a);        // of either family, or all zero
 bool net_addr_is_multicast(const struct net_addr *a);  // or IPv4's limited broadcast
 bool net_addr_is_link_local(const struct net_addr *a); // IPv6's: it needs a scope
+bool net_addr_is_all_hosts(const struct net_addr *a);  // 224.0.0.1 or ff02::1
 static inline bool net_addr_equal(const struct net_addr *a, const struct net_addr *b)
 {
     return memcmp(a->octets, b->octets, IPV6_ADDR_LEN) == 0;

@@ -33,12 +33,6 @@ static struct net_group *find(const struct net_groups *g, const struct net_addr 
     return NULL;
 }
 
-bool net_groups_has(const struct net_groups *g, const struct net_addr *group)
-{
-    const struct net_group *one = find(g, group);
-    return one != NULL && one->is_member;
-}
-
 // Within (0, max].
 static instant_ns some_time_within(struct net_groups *g, duration_ns max_ns, instant_ns now)
 {
@@ -96,13 +90,10 @@ static void dialect_hear(struct net_groups *g, const struct net_groups_query *q,
 // a host (RFC 3376 section 5, RFC 3810 section 6).
 static bool is_told_of(const struct net_addr *group)
 {
-    static const struct net_addr all_ipv4 = {{[10] = 0xff, 0xff, 224, 0, 0, 1}};
-    static const struct net_addr all_ipv6 = {{0xff, 0x02, [15] = 1}};
     enum { SCOPE_MASK = 15, SCOPE_OF_INTERFACE = 1 };
-    return net_addr_is_ipv4(group)
-               ? net_addr_ipv4(group)[0] >> 4 == 14 && !net_addr_equal(group, &all_ipv4)
-               : (group->octets[1] & SCOPE_MASK) > SCOPE_OF_INTERFACE &&
-                     !net_addr_equal(group, &all_ipv6);
+    return !net_addr_is_all_hosts(group) &&
+           (net_addr_is_ipv4(group) ? net_addr_ipv4(group)[0] >> 4 == 14
+                                    : (group->octets[1] & SCOPE_MASK) > SCOPE_OF_INTERFACE);
 }
 
 static struct net_group *find_place(struct net_groups *g, const struct net_addr *group)
@@ -180,8 +171,7 @@ static void answer_all(struct net_groups *g, const struct net_groups_query *q, i
 
 void net_groups_on_query(struct net_groups *g, const struct net_groups_query *q, instant_ns now)
 {
-    const bool is_newest = q->dialect == NET_DIALECT_RECORDS;
-    if (is_newest) {
+    if (q->dialect == NET_DIALECT_RECORDS) {
         g->robustness = q->robustness != 0 ? q->robustness : ROBUSTNESS_DEFAULT;
         g->interval_ns = q->interval_ns != 0 ? q->interval_ns : query_interval_ns;
     }

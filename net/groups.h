@@ -73,7 +73,6 @@ void net_groups_init(struct net_groups *g, uint64_t seed);
 // Once for each group, however many of the host's are in it. False: there is no room for it.
 bool net_groups_join(struct net_groups *g, const struct net_addr *group, instant_ns now);
 void net_groups_leave(struct net_groups *g, const struct net_addr *group, instant_ns now);
-bool net_groups_has(const struct net_groups *g, const struct net_addr *group);
 void net_groups_on_query(struct net_groups *g, const struct net_groups_query *query,
                          instant_ns now);
 

@@ -33,7 +33,6 @@ static struct net_groups *groups_of(struct net_iface *iface, const struct net_ad
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
-static const struct net_addr all_ipv4 = {{[10] = 0xff, 0xff, 224, 0, 0, 1}};
 static const struct net_addr routers[] = {
     [NET_GROUPS_IPV4] = {{[10] = 0xff, 0xff, 224, 0, 0, 2}},
     [NET_GROUPS_IPV6] = {{0xff, 0x02, [15] = 2}},
@@ -43,29 +42,34 @@ static const struct net_addr hearers_of_records[] = {
     [NET_GROUPS_IPV6] = {{0xff, 0x02, [15] = 0x16}},
 };
 
-// An address for reports alone, which routers want from a link-local one (RFC 3810 section 5.2.13):
-// one of ours, or as it is made of an Ethernet address (RFC 4291 appendix A); else nobody's.
-static struct net_addr source_ipv6(const struct net_iface *iface)
+static const struct net_addr *first_of(const struct net_iface *iface,
+                                       bool (*is_it)(const struct net_addr *a))
 {
-    const uint8_t *e = iface->config.eth.octets;
     for (unsigned i = 0; i < iface->config.addr_count; i++) {
-        if (net_addr_is_link_local(&iface->config.addrs[i].addr)) {
-            return iface->config.addrs[i].addr;
+        if (is_it(&iface->config.addrs[i].addr)) {
+            return &iface->config.addrs[i].addr;
         }
     }
-    return iface->config.has_ethernet ? (struct net_addr){{0xfe, 0x80, [8] = e[0] ^ 2, e[1], e[2],
-                                                           0xff, 0xfe, e[3], e[4], e[5]}}
-                                      : (struct net_addr){{0}};
+    return NULL;
 }
 
 static struct net_addr source_ipv4(const struct net_iface *iface)
 {
-    for (unsigned i = 0; i < iface->config.addr_count; i++) {
-        if (net_addr_is_ipv4(&iface->config.addrs[i].addr)) {
-            return iface->config.addrs[i].addr;
-        }
+    const struct net_addr *own = first_of(iface, net_addr_is_ipv4);
+    return own != NULL ? *own : (struct net_addr){{[10] = 0xff, 0xff}};
+}
+
+// An address for reports alone, which routers want from a link-local one (RFC 3810 section 5.2.13):
+// one of ours, or as it is made of an Ethernet address (RFC 4291 appendix A); else nobody's.
+static struct net_addr source_ipv6(const struct net_iface *iface)
+{
+    const struct net_addr *own = first_of(iface, net_addr_is_link_local);
+    const uint8_t *e = iface->config.eth.octets;
+    if (own != NULL || !iface->config.has_ethernet) {
+        return own != NULL ? *own : (struct net_addr){{0}};
     }
-    return (struct net_addr){{[10] = 0xff, 0xff}};
+    return (struct net_addr){
+        {0xfe, 0x80, [8] = e[0] ^ 2, e[1], e[2], 0xff, 0xfe, e[3], e[4], e[5]}};
 }
 
 static struct net_flow flow_to(const struct net_iface *iface, const struct net_addr *to)
@@ -203,7 +207,7 @@ static bool is_igmp_query_believed(const struct net_iface *iface, const struct i
     const bool is_about_all = memcmp(q->group, all, sizeof all) == 0;
     const bool comes_well = net_iface_has_addr(iface, to)
                                 ? iface_is_on_link(iface, from)
-                                : !is_about_all || net_addr_equal(to, &all_ipv4);
+                                : !is_about_all || net_addr_is_all_hosts(to);
     // Nobody's address is that of a switch that looks on and has none (RFC 4541 section 2.1.1).
     return packet->hops == HOPS && (q->version == 1 || packet->has_alert) && comes_well &&
            !net_addr_is_multicast(from) && !net_iface_has_addr(iface, from);

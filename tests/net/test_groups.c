@@ -23,6 +23,16 @@ static int begin(void **state)
     return 0;
 }
 
+static bool is_member(const struct net_addr *addr)
+{
+    for (unsigned i = 0; i < NET_GROUPS_MAX; i++) {
+        if (g.at[i].is_used && net_addr_equal(&g.at[i].addr, addr)) {
+            return g.at[i].is_member;
+        }
+    }
+    return false;
+}
+
 static void join(uint8_t last, instant_ns now)
 {
     const struct net_addr a = group(last);
@@ -99,7 +109,7 @@ static void leaving_is_told_likewise_and_then_forgotten(void **state)
     join(1, start_ns);
     count_until(start_ns + NS_PER_S);
     leave(1, start_ns + 5 * NS_PER_S);
-    assert_false(net_groups_has(&g, &a));
+    assert_false(is_member(&a));
     assert_int_equal(next(), start_ns + 5 * NS_PER_S);
     expect(NET_GROUP_LEFT, 1);
     assert_true(next() <= start_ns + 6 * NS_PER_S);
@@ -291,13 +301,13 @@ static void some_groups_are_nobody_s_business(void **state)
     };
     for (unsigned i = 0; i < sizeof silent / sizeof silent[0]; i++) {
         assert_true(net_groups_join(&g, &silent[i], start_ns));
-        assert_true(net_groups_has(&g, &silent[i]));
+        assert_true(is_member(&silent[i]));
         query(NET_DIALECT_RECORDS, all, NS_PER_S, start_ns);
         query(NET_DIALECT_RECORDS, silent[i], NS_PER_S, start_ns);
         assert_int_equal(count_until(start_ns + 10 * NS_PER_S), 0);
         net_groups_leave(&g, &silent[i], start_ns);
         assert_int_equal(next(), INSTANT_NEVER);
-        assert_false(net_groups_has(&g, &silent[i]));
+        assert_false(is_member(&silent[i]));
     }
     const struct net_addr of_the_site = {{0xff, 0x05, [15] = 1}};
     assert_true(net_groups_join(&g, &of_the_site, start_ns));
