@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/poll_ms.h"
+#include "clock/clock.h"
 #include "initiator/agent.h"
 
 enum { READY_WAIT_MS = 20 };
@@ -18,7 +19,7 @@ static int run(struct initiator_slot *slot, const struct initiator_data *data, c
                struct initiator_admin_answer *ret, struct why *ret_why)
 {
     struct weft_nvme *nvme = slot->queue->nvme;
-    instant_ns until = instant_after(initiator_clock(), nvme->attr.timeout_ms * NS_PER_MS);
+    instant_ns until = instant_after(clock_now(), nvme->attr.timeout_ms * NS_PER_MS);
     *ret = (struct initiator_admin_answer){0};
     slot->answer = ret;
     int error = nvme->carrier->send(slot, data);
@@ -27,7 +28,7 @@ static int run(struct initiator_slot *slot, const struct initiator_data *data, c
         return initiator_why(ret_why, error, "%s could not be sent: %s", name, strerror(-error));
     }
     while (!ret->is_there && !nvme->is_lost) {
-        instant_ns now = initiator_clock();
+        instant_ns now = clock_now();
         if (now >= until) {
             initiator_lose(nvme, -ETIMEDOUT, "%s was not answered within %u ms", name,
                            nvme->attr.timeout_ms);
@@ -195,7 +196,7 @@ static int configure(struct weft_nvme *nvme, uint32_t value, struct why *ret_why
 static int await_status(struct weft_nvme *nvme, uint32_t bits, duration_ns within,
                         struct why *ret_why)
 {
-    instant_ns until = instant_after(initiator_clock(), within);
+    instant_ns until = instant_after(clock_now(), within);
     for (;;) {
         uint64_t status;
         int error = property_get(nvme, NVME_PROPERTY_CSTS, "Property Get CSTS", &status, ret_why);
@@ -205,7 +206,7 @@ static int await_status(struct weft_nvme *nvme, uint32_t bits, duration_ns withi
         if ((status & NVME_CSTS_CFS) != 0) {
             return initiator_why(ret_why, -EIO, "%s says that it has failed", nvme->info.nqn);
         }
-        if (initiator_clock() >= until) {
+        if (clock_now() >= until) {
             return initiator_why(ret_why, -ETIMEDOUT, "%s does not become ready", nvme->info.nqn);
         }
         poll(NULL, 0, READY_WAIT_MS);

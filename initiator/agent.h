@@ -437,7 +437,6 @@ bool initiator_namespace_keep(struct weft_nvme *nvme,
 
 /* ---- descriptors.c --------------------------------------------------------------------------- */
 
-instant_ns initiator_clock(void);
 // The next one in the epoll set.
 bool initiator_watch(const struct weft_nvme *nvme, int fd);
 bool initiator_set_nonblocking(int fd);

@@ -4,13 +4,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 
-#include "clock/clock.h"
 #include "initiator/agent.h"
-
-instant_ns initiator_clock(void)
-{
-    return clock_now();
-}
 
 bool initiator_watch(const struct weft_nvme *nvme, int fd)
 {

@@ -8,6 +8,7 @@
 
 #include "base/poll_ms.h"
 #include "base/retries.h"
+#include "clock/clock.h"
 #include "initiator/agent.h"
 
 enum { MEET_DATA_MAX = 64, READS_MAX = 128 };
@@ -81,7 +82,7 @@ static struct rdma_cm_event *next_event(struct rdma_event_channel *channel, inst
         if (rdma_get_cm_event(channel, &event) == 0) {
             return event;
         }
-        instant_ns now = initiator_clock();
+        instant_ns now = clock_now();
         struct pollfd ready = {.fd = channel->fd, .events = POLLIN};
         int left_ms = poll_ms(now, until);
         if (left_ms == 0 || (poll(&ready, 1, left_ms) < 0 && errno != EINTR)) {
@@ -106,7 +107,7 @@ static int await(struct initiator_queue *queue, enum rdma_cm_event_type wanted, 
                  struct why *ret_why)
 {
     struct weft_nvme *nvme = queue->nvme;
-    instant_ns until = instant_after(initiator_clock(), nvme->attr.timeout_ms * NS_PER_MS);
+    instant_ns until = instant_after(clock_now(), nvme->attr.timeout_ms * NS_PER_MS);
     struct rdma_cm_event *event = next_event(nvme->channel, until);
     if (event == NULL) {
         return initiator_why(ret_why, -ETIMEDOUT, "%s:%s did not answer within %u ms",

@@ -1,5 +1,6 @@
 // Commands of the admin queue that nobody waits for.
 
+#include "clock/clock.h"
 #include "initiator/agent.h"
 
 void initiator_admin_fill(uint8_t *sqe, const struct initiator_admin_command *command)
@@ -64,12 +65,12 @@ static void access_follow(struct weft_nvme *nvme)
     if (access->is_reading && access->log.is_there) {
         initiator_access_on_log(nvme);
     }
-    if (access->is_stale && initiator_access_is_due(access, initiator_clock())) {
+    if (access->is_stale && initiator_access_is_due(access, clock_now())) {
         const struct initiator_admin_command read = initiator_access_command(access);
         access->log = (struct initiator_admin_answer){0};
         access->is_reading = post(nvme, &read, &access->log);
         access->is_stale = !access->is_reading;
-        access->read_at = initiator_clock();
+        access->read_at = clock_now();
     }
 }
 

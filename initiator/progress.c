@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "clock/clock.h"
 #include "initiator/agent.h"
 
 enum {
@@ -33,7 +34,7 @@ static void on_timer(struct weft_nvme *nvme)
     if (read(nvme->timer_fd, &times, sizeof times) != sizeof times || nvme->is_lost) {
         return;
     }
-    instant_ns now = initiator_clock();
+    instant_ns now = clock_now();
     if (!nvme->awaits_keep_alive) {
         nvme->keep_alive_at = now;
         nvme->awaits_keep_alive = initiator_admin_keep_alive(nvme);
@@ -110,12 +111,12 @@ static bool awaits_io(const struct weft_nvme *nvme)
 static bool goes_on_looking(struct weft_nvme *nvme)
 {
     struct lookout *lookout = &nvme->lookout;
-    instant_ns now = initiator_clock();
+    instant_ns now = clock_now();
     if (nvme->drive_fd < 0 || !awaits_io(nvme) ||
         !lookout_goes_on(lookout, nvme->counters.commands, now) || !lookout_gives_way(lookout)) {
         return false;
     }
-    return lookout_turn(lookout, now, initiator_clock, sched_yield);
+    return lookout_turn(lookout, now, clock_now, sched_yield);
 }
 
 static int poll_device(struct weft_nvme *nvme, bool looks_on)
