@@ -345,8 +345,8 @@ static void await_settled(struct scsi_session *session)
     instant_ns until_ns = instant_after(clock_read(session), login_for_ns);
     struct pollfd pollfd = {.fd = session->epoll_fd, .events = POLLIN};
     check(session);
+    transport_flush(&session->transport);
     for (instant_ns now; !session->has_settled && (now = clock_read(session)) < until_ns;) {
-        transport_flush(&session->transport);
         poll(&pollfd, 1, poll_ms(now, instant_min(state_due(session), until_ns)));
         transport_poll(&session->transport, clock_read(session));
     }

@@ -222,6 +222,12 @@ static bool past_has(const struct fence_past *past, const char *owner)
     return is_same(past->last, owner) || is_same(past->next, owner);
 }
 
+// For good: whatever the next one finds, nothing is submitted again.
+static void past_break(struct fence *fence)
+{
+    past_write(fence, "", "", fence->self);
+}
+
 int fence_settle(struct fence *fence)
 {
     struct fence_past past;
@@ -468,14 +474,14 @@ int fence_take(struct fence *fence, rados_t cluster, rbd_image_t image,
     error = taking_announce(&taking);
     error = error == 0 ? acquire(&taking, patience, ret_why) : fail(ret_why, error, "the keepsake");
     if (error == -EBUSY) {
-        past_write(fence, "", "", fence->self); // broken for good, and shut out
+        past_break(fence);
     }
     if (error != 0) {
         return error;
     }
     error = taking_end(&taking);
     if (error != 0) {
-        past_write(fence, "", "", fence->self); // the lock will be given back, to whoever comes
+        past_break(fence); // the lock will be given back, to whoever comes
         return fail(ret_why, error, "the record of the image's owner");
     }
     *ret_is_unbroken = taking.is_unbroken;
