@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "link/packet/cut.h"
 #include "net/iface.h"
+#include "tests/octets.h"
 #include "wire/tcp.h"
 
 enum { FRAME_MAX = 256, FRAMES_MAX = 8, MTU = 1500 };
@@ -61,28 +62,11 @@ static int begin(void **state)
 
 /* ---- octets as text -------------------------------------------------------------------------- */
 
-static uint8_t digit(char c)
-{
-    return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
-static size_t octets_of(const char *text, uint8_t ret[FRAME_MAX])
-{
-    size_t digits = 0;
-    for (; *text != '\0'; text++) {
-        if (*text != ' ') {
-            ret[digits / 2] = (uint8_t)(ret[digits / 2] << 4 | digit(*text));
-            digits++;
-        }
-    }
-    return digits / 2;
-}
-
 static enum net_arrival_kind give(const char *text)
 {
     static uint8_t frame[FRAME_MAX];
     struct net_arrival arrival;
-    size_t len = octets_of(text, frame);
+    size_t len = octets_of(text, frame, sizeof frame);
     net_iface_on_frame(&iface, span_of(frame, len), false, 0, &arrival);
     return arrival.kind;
 }
@@ -90,7 +74,7 @@ static enum net_arrival_kind give(const char *text)
 static void expect_sent(unsigned index, const char *text)
 {
     uint8_t wanted[FRAME_MAX];
-    size_t len = octets_of(text, wanted);
+    size_t len = octets_of(text, wanted, sizeof wanted);
     assert_true(index < sent_count);
     assert_int_equal(sent_len[index], len);
     assert_memory_equal(sent[index], wanted, len);

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "net/iface.h"
+#include "tests/octets.h"
 #include "wire/membership.h"
 
 enum { FRAME_MAX = 1024, FRAMES_MAX = 64, MTU = 1500 };
@@ -90,27 +91,10 @@ static void leave(struct net_addr group)
 
 /* ---- octets as text -------------------------------------------------------------------------- */
 
-static uint8_t digit(char c)
-{
-    return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
-static size_t octets_of(const char *text, uint8_t *ret)
-{
-    size_t digits = 0;
-    for (; *text != '\0'; text++) {
-        if (*text != ' ') {
-            ret[digits / 2] = (uint8_t)(ret[digits / 2] << 4 | digit(*text));
-            digits++;
-        }
-    }
-    return digits / 2;
-}
-
 static void expect_sent(unsigned index, const char *text)
 {
     uint8_t wanted[FRAME_MAX];
-    size_t len = octets_of(text, wanted);
+    size_t len = octets_of(text, wanted, sizeof wanted);
     assert_true(index < sent_count);
     assert_int_equal(sent_len[index], len);
     assert_memory_equal(sent[index], wanted, len);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "tests/node/nvme_stage.h"
+#include "tests/octets.h"
 
 enum {
     ABILITIES = VOLUME_CAN_WRITE | VOLUME_CAN_FLUSH | VOLUME_CAN_TRIM | VOLUME_CAN_WRITE_ZEROES
@@ -20,11 +21,6 @@ struct piece {
         expect_page(line, len, pieces, (unsigned)(sizeof pieces / sizeof pieces[0])); \
     } while (0)
 
-static inline uint8_t digit(char c)
-{
-    return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
 static inline void expect_page(const struct line *line, uint32_t len, const struct piece *pieces,
                                unsigned count)
 {
@@ -35,8 +31,8 @@ static inline void expect_page(const struct line *line, uint32_t len, const stru
         if (pieces[i].text != NULL) {
             memcpy(at, pieces[i].text, strlen(pieces[i].text));
         }
-        for (const char *c = pieces[i].hex; c != NULL && *c != '\0'; c += 2) {
-            *at++ = (uint8_t)(digit(c[0]) << 4 | digit(c[1]));
+        if (pieces[i].hex != NULL) {
+            octets_of(pieces[i].hex, at, sizeof page - pieces[i].at);
         }
     }
     assert_int_equal(line_answer(line).status, NVME_OK);

@@ -26,6 +26,7 @@
 #include "node/interface/uma_tts.h"
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
+#include "tests/octets.h"
 #include "text/addresses.h"
 
 enum {
@@ -278,25 +279,6 @@ static inline void stage_settle(struct octet_stage *s)
 
 /* ---- the client ------------------------------------------------------------------------------ */
 
-static inline uint8_t stage_digit(char c)
-{
-    return (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-}
-
-// The octets of a text of hexadecimal digits; blanks part them as the reader likes.
-static inline size_t stage_octets(const char *text, uint8_t ret[STAGE_OCTETS_MAX])
-{
-    size_t digits = 0;
-    for (; *text != '\0'; text++) {
-        if (*text != ' ') {
-            uint8_t *at = &ret[digits++ / 2];
-            *at = (uint8_t)(*at << 4 | stage_digit(*text));
-        }
-    }
-    assert_true(digits % 2 == 0 && digits / 2 <= STAGE_OCTETS_MAX);
-    return digits / 2;
-}
-
 static inline void say_octets(struct octet_stage *s, const void *octets, size_t len)
 {
     assert_int_equal(send(s->client, octets, len, MSG_NOSIGNAL), len);
@@ -305,7 +287,7 @@ static inline void say_octets(struct octet_stage *s, const void *octets, size_t 
 static inline void say(struct octet_stage *s, const char *text)
 {
     uint8_t octets[STAGE_OCTETS_MAX];
-    say_octets(s, octets, stage_octets(text, octets));
+    say_octets(s, octets, octets_of(text, octets, sizeof octets));
 }
 
 static inline void hear_octets(struct octet_stage *s, void *ret, size_t len)
@@ -321,7 +303,7 @@ static inline void hear_octets(struct octet_stage *s, void *ret, size_t len)
 static inline void hear(struct octet_stage *s, const char *text)
 {
     uint8_t wanted[STAGE_OCTETS_MAX], heard[STAGE_OCTETS_MAX];
-    size_t len = stage_octets(text, wanted);
+    size_t len = octets_of(text, wanted, sizeof wanted);
     hear_octets(s, heard, len);
     assert_memory_equal(heard, wanted, len);
 }
