@@ -17,6 +17,8 @@
 #include "base/port_packet_push.h"
 #include "base/port_push.h"
 #include "base/prng.h"
+#include "clock/clock.h"
+#include "host/clock.h"
 #include "link/datagram/slot.h"
 #include "link/datagram/udp.h"
 #include "link/datagram/udp_link.h"
@@ -44,25 +46,18 @@ static uint8_t target[TARGET_LEN], source[PUSH_LEN_MAX];
 static uint64_t generation;
 static struct prng prng;
 
-static instant_ns now_ns(void *ctx)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
-}
-
 static void spin(duration_ns time_ns)
 {
-    const instant_ns until = instant_after(now_ns(NULL), time_ns);
-    while (now_ns(NULL) < until) {
+    const instant_ns until = instant_after(clock_now(), time_ns);
+    while (clock_now() < until) {
     }
 }
 
 static void turn(struct datagram_link *link)
 {
     struct datagram_rx rx;
-    datagram_poll(link, now_ns(NULL));
-    datagram_receive(link, &rx, 1, now_ns(NULL));
+    datagram_poll(link, clock_now());
+    datagram_receive(link, &rx, 1, clock_now());
 }
 
 static uint32_t qp_num_of(const struct datagram_link *link)
@@ -328,7 +323,7 @@ static int begin(void **state)
     c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_SHARED, -1, 0);
     assert_true(c != MAP_FAILED);
     config = (struct datagram_udp_config){
-        .port = own_port(), .is_local = true, .rights = KEY_MAY_WRITE, .clock = now_ns};
+        .port = own_port(), .is_local = true, .rights = KEY_MAY_WRITE, .clock = host_clock};
     prng_init(&prng, 11);
     descriptors_note();
     assert_int_equal(datagram_udp_create(&config, &owner), 0);

@@ -63,9 +63,9 @@ static void begin(const char *device_text, const char *faults_text)
     own_network_skip(why_not);
     descriptors_note();
     assert_int_equal(make_link(device_text, faults_text), 0);
-    assert_true(own_network_ip("address add 10.9.0.1/24 dev weft0"));
-    assert_true(own_network_ip("-6 address add fd09::1/64 dev weft0 nodad"));
-    assert_true(own_network_ip("link set weft0 up"));
+    assert_true(own_network_ips("address add 10.9.0.1/24 dev weft0\n"
+                                "address add fd09::1/64 dev weft0 nodad\n"
+                                "link set weft0 up\n"));
 }
 
 static void end(void)

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "base/port_datagram.h"
+#include "clock/clock.h"
+#include "host/clock.h"
 #include "link/datagram/tap.h"
 #include "link/datagram/udp.h"
 #include "tests/link/counted.h"
@@ -18,13 +20,6 @@ enum { PATIENCE = 1000, TURN_MS = 10 };
 static const char *why_not; // no namespace, no bridge or no device here
 static struct datagram_link *the_link;
 static int talker = -1; // the kernel's end of the bridge
-
-static instant_ns now_ns(void *ctx)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (instant_ns)t.tv_sec * NS_PER_S + (instant_ns)t.tv_nsec;
-}
 
 static struct in6_addr addr(const char *text)
 {
@@ -70,7 +65,7 @@ static bool switch_make(const char *versions)
 
 static void link_make(void)
 {
-    struct datagram_tap_config config = {.clock = now_ns};
+    struct datagram_tap_config config = {.clock = host_clock};
     assert_true(device_tap_config_parse("tap:weft0,10.9.0.2/24,fd09::2/64", &config.interface));
     config.interface.seed = 0x1234567;
     assert_int_equal(datagram_tap_create(&config, &the_link), 0);
@@ -123,8 +118,8 @@ static int end(void **state)
 // Lives for a while: answers, and counts what comes.
 static void live(void)
 {
-    const instant_ns end = now_ns(NULL) + TURN_MS * NS_PER_MS;
-    for (instant_ns now; (now = now_ns(NULL)) < end;) {
+    const instant_ns end = clock_now() + TURN_MS * NS_PER_MS;
+    for (instant_ns now; (now = clock_now()) < end;) {
         struct datagram_rx rx;
         if ((datagram_poll(the_link, now) & DATAGRAM_READY_IN) != 0) {
             datagram_receive(the_link, &rx, 1, now);

@@ -1,5 +1,6 @@
 // Calls of the verbs in any order, with right values and wrong ones, objects of both devices mixed:
 // nothing but an errno comes of a wrong one. SEED=n runs that seed alone.
+#include "tests/seeds.h"
 #include "tests/verbs/any_thing.h"
 
 enum { SEEDS = 6, SEEDS_SOAK = 2000, STEPS = 1500, CHAIN_MAX = 4 };
@@ -428,17 +429,13 @@ static void run_seed(uint64_t seed)
 
 static void wrong_calls_come_to_an_errno_and_leave_nothing_behind(void **state)
 {
-    const char *one = getenv("SEED");
-    const uint64_t last = getenv("WEFT_SOAK") != NULL ? SEEDS_SOAK : SEEDS;
-    if (one != NULL) {
-        run_seed(strtoull(one, NULL, 10));
-        return;
+    const struct seeds *seeds = *state;
+    seeds_each(state);
+    const uint64_t last = seeds->seed - 1;
+    if (getenv("SEED") == NULL) { // right and wrong are both there
+        assert_true(w.made > 100 * last && w.refused > 100 * last);
+        assert_true(posted > 10 * last && completed > last);
     }
-    for (uint64_t seed = 1; seed <= last; seed++) {
-        run_seed(seed);
-    }
-    assert_true(w.made > 100 * last && w.refused > 100 * last); // right and wrong are both there
-    assert_true(posted > 10 * last && completed > last);
 }
 
 static int setup(void **state)
@@ -465,14 +462,16 @@ static int teardown(void **state)
     for (unsigned i = 0; i < DEVICES; i++) {
         assert_int_equal(ibv_close_device(w.context[i]), 0);
     }
-    return 0;
+    return seeds_name_the_failed(state);
 }
 
 int main(void)
 {
+    struct seeds seeds = {.run = run_seed,
+                          .count = getenv("WEFT_SOAK") != NULL ? SEEDS_SOAK : SEEDS};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(wrong_calls_come_to_an_errno_and_leave_nothing_behind,
-                                        setup, teardown),
+        cmocka_unit_test_prestate_setup_teardown(
+            wrong_calls_come_to_an_errno_and_leave_nothing_behind, setup, teardown, &seeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
