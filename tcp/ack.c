@@ -17,6 +17,7 @@ struct ack {
     bool is_una_moved;
     bool is_duplicate; // in the sense of RFC 5681 section 2
     bool has_echo;     // of a mark (RFC 3168)
+    bool has_new_echo; // ... that nothing has been done about
     tcp_seq dsack_left, dsack_right;
 };
 
@@ -136,7 +137,11 @@ static void take_rtt(struct ack *a)
     tcb->loss.tlp.has_new_rtt = true;
     bool is_due = tcb->snd.una > tcb->rtt_sampled_to || tcb->rtt.srtt_ns == 0; // once a round trip
     if (is_due && sample > 0) {
-        tcp_rtt_on_sample(&tcb->rtt, sample);
+        if (tcp_recovery_ends_spurious_round(&tcb->recovery, tcb->snd.una)) {
+            tcp_rtt_on_spurious_timeout(&tcb->rtt, sample);
+        } else {
+            tcp_rtt_on_sample(&tcb->rtt, sample);
+        }
         tcb->rtt_sampled_to = tcb->snd.nxt;
     }
     if (a->is_una_moved) {
@@ -254,6 +259,38 @@ static void take_dsack(struct ack *a)
     }
 }
 
+// Where the ACK of the original was lost, what was sent again is answered with that one's timestamp
+// too, and a D-SACK. A peer that is not known to send any is believed if it waits for more (RFC
+// 3522 section 3.2, step 6).
+static bool is_of_original(const struct ack *a)
+{
+    const struct tcb *tcb = a->tcb;
+    bool sends_dsack = tcb->counters.spurious_retransmits > 0;
+    return !a->facts.has_dsack && (sends_dsack || tcb->scoreboard.count > 0);
+}
+
+// What a time-out took for lost turns out to be under way. That the network marks what it carries
+// is a reason to leave the window small (RFC 4015 section 3.2, step 9). Returns whether the
+// time-out is taken back.
+static bool take_back_timeout(struct ack *a)
+{
+    struct tcb *tcb = a->tcb;
+    if (!a->is_una_moved ||
+        !tcp_recovery_is_spurious(&tcb->recovery, a->facts.has_ts_echo, a->facts.ts_echo) ||
+        !is_of_original(a)) {
+        return false;
+    }
+    tcb->counters.spurious_timeouts++;
+    tcp_scoreboard_unmark_lost(&tcb->scoreboard);
+    a->lost_len = 0;
+    if (!a->has_echo) {
+        tcp_recovery_take_back_timeout(&tcb->recovery, &tcb->cc, a->delivered_len, tcp_pipe(tcb));
+    }
+    TRACE(tcb->config.trace, TRACE_TCP, "%u-%u time-out for nothing, %u octets outstanding",
+          tcb->config.local_port, tcb->config.remote_port, tcb->scoreboard.flight_len);
+    return !a->has_echo;
+}
+
 static void take_probe_ack(struct ack *a)
 {
     struct tcb *tcb = a->tcb;
@@ -273,7 +310,7 @@ static void react_to_mark(struct ack *a)
     struct tcb *tcb = a->tcb;
     const struct tcp_scoreboard *sb = &tcb->scoreboard;
     uint32_t load_len = sb->flight_len - sb->sacked_len + a->delivered_len;
-    if (a->has_echo && load_len > 0 &&
+    if (a->has_new_echo && load_len > 0 &&
         tcp_recovery_on_mark(&tcb->recovery, &tcb->cc, tcb->snd.una, tcb->snd.nxt, load_len)) {
         tcb->counters.reductions_by_marks++;
         tcp_ecn_on_reduced(&tcb->ecn, tcb->snd.nxt);
@@ -288,7 +325,8 @@ static void react(struct ack *a)
     take_rtt(a);
     take_dsack(a);
     take_probe_ack(a);
-    bool has_ended = tcp_recovery_on_una(&tcb->recovery, &tcb->cc, tcb->snd.una);
+    bool has_ended =
+        take_back_timeout(a) || tcp_recovery_on_una(&tcb->recovery, &tcb->cc, tcb->snd.una);
     tcp_rack_adapt(&tcb->loss.rack, a->facts.has_dsack, has_ended, tcb->snd.una, tcb->snd.nxt);
     duration_ns reorder_ns = detect(a);
     react_to_loss(tcb, a->lost_len, a->delivered_len, a->facts.now);
@@ -312,7 +350,8 @@ void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns n
                   .probe_number = tcb->loss.probe_number},
         .pipe = tcp_pipe(tcb),
         .is_duplicate = is_duplicate(tcb, segment, ack),
-        .has_echo = tcp_ecn_is_echo(&tcb->ecn, h->flags, ack),
+        .has_echo = tcp_ecn_is_echo(&tcb->ecn, h->flags),
+        .has_new_echo = tcp_ecn_is_new_echo(&tcb->ecn, h->flags, ack),
     };
     struct tcp_delivery_port port = {.on_delivered = tcp_rack_on_delivered, .ctx = &a.facts};
     tcp_seq edge_before = tcb->snd.una + tcb->snd.wnd;

@@ -182,6 +182,13 @@ void tcp_cc_undo(struct tcp_cc *cc, uint32_t cwnd, uint32_t ssthresh)
     cc->cubic.w_max = cc->cwnd;
 }
 
+void tcp_cc_on_spurious_timeout(struct tcp_cc *cc, uint32_t acked_len, uint32_t pipe,
+                                uint32_t ssthresh)
+{
+    cc->cwnd = larger(cc->cwnd, pipe + smaller(acked_len, initial_window(cc->mss)));
+    cc->ssthresh = larger(cc->ssthresh, ssthresh);
+}
+
 void tcp_cc_on_mss(struct tcp_cc *cc, uint32_t mss)
 {
     cc->mss = mss;

@@ -50,6 +50,10 @@ void tcp_cc_on_recovered(struct tcp_cc *cc);
 void tcp_cc_on_idle(struct tcp_cc *cc);
 // The loss was none: the window of before (`cwnd`, `ssthresh`) is back.
 void tcp_cc_undo(struct tcp_cc *cc, uint32_t cwnd, uint32_t ssthresh);
+// A time-out was for nothing: what is in the network (`pipe`) may stay there, a little of what was
+// acknowledged is followed by as much, and slow start goes on to `ssthresh` (RFC 4015 section 3.2).
+void tcp_cc_on_spurious_timeout(struct tcp_cc *cc, uint32_t acked_len, uint32_t pipe,
+                                uint32_t ssthresh);
 void tcp_cc_on_mss(struct tcp_cc *cc, uint32_t mss);
 
 static inline bool tcp_cc_is_slow_start(const struct tcp_cc *cc)

@@ -5,7 +5,7 @@
 //
 //   tcp_ecn_syn_flags, tcp_ecn_syn_ack_flags, tcp_ecn_is_syn_ack    what the two SYNs say
 //   tcp_ecn_on_octets                                               as receiver of octets
-//   tcp_ecn_is_echo, tcp_ecn_on_reduced, tcp_ecn_on_sent            as sender
+//   tcp_ecn_is_new_echo, tcp_ecn_on_reduced, tcp_ecn_on_sent        as sender
 #pragma once
 
 #include <stdbool.h>
@@ -52,11 +52,17 @@ static inline bool tcp_ecn_on_octets(struct tcp_ecn *ecn, uint8_t flags, bool is
     return is_new || is_answered;
 }
 
-// Whether an ACK echoes a mark that nothing has been done about. What was sent before the window
-// became smaller, and CWR behind it, has its marks echoed for a round trip still (section 6.1.2).
-static inline bool tcp_ecn_is_echo(const struct tcp_ecn *ecn, uint8_t flags, tcp_seq ack)
+// Whether an ACK echoes a mark.
+static inline bool tcp_ecn_is_echo(const struct tcp_ecn *ecn, uint8_t flags)
 {
-    return ecn->is_agreed && (flags & TCP_ECE) != 0 && ack > ecn->reduced;
+    return ecn->is_agreed && (flags & TCP_ECE) != 0;
+}
+
+// ... one that nothing has been done about. What was sent before the window became smaller, and CWR
+// behind it, has its marks echoed for a round trip still (section 6.1.2).
+static inline bool tcp_ecn_is_new_echo(const struct tcp_ecn *ecn, uint8_t flags, tcp_seq ack)
+{
+    return tcp_ecn_is_echo(ecn, flags) && ack > ecn->reduced;
 }
 
 // The window has become smaller, whatever for. `nxt`: SND.NXT.

@@ -207,7 +207,7 @@ static bool resend(struct tcb *tcb, const struct tcp_port *port, struct tcp_sent
     tcb->counters.octets_retransmitted += len;
     tcp_scoreboard_on_resent(&tcb->scoreboard, sent, now, tcp_ts_now(tcb, now));
     tcp_recovery_on_sent(&tcb->recovery, len);
-    tcp_recovery_on_resent(&tcb->recovery);
+    tcp_recovery_on_resent(&tcb->recovery, tcp_ts_now(tcb, now));
     tcp_note_pipe(tcb);
     tcp_timers_on_sent(tcb, false, now);
     return true;

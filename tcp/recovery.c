@@ -1,5 +1,7 @@
 #include "tcp/recovery.h"
 
+#include "base/serial.h"
+
 static uint32_t smaller(uint64_t a, uint32_t b)
 {
     return a < b ? (uint32_t)a : b;
@@ -68,6 +70,10 @@ void tcp_recovery_on_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_se
     bool is_first = rec->phase != TCP_PHASE_TIMEOUT || una > rec->timeout_una;
     begin(rec, cc, una, nxt, TCP_PHASE_TIMEOUT);
     rec->timeout_una = una;
+    if (is_first) {
+        rec->eifel = TCP_EIFEL_RESENDS;
+        rec->pipe_prev = larger(flight, cc->ssthresh);
+    }
     tcp_cc_on_timeout(cc, flight, is_first);
 }
 
@@ -102,9 +108,38 @@ void tcp_recovery_on_sent(struct tcp_recovery *rec, uint32_t len)
     rec->out_len += len;
 }
 
-void tcp_recovery_on_resent(struct tcp_recovery *rec)
+void tcp_recovery_on_resent(struct tcp_recovery *rec, uint32_t ts_value)
 {
     rec->undo_segments += tcp_recovery_repairs(rec);
+    if (rec->eifel == TCP_EIFEL_RESENDS) {
+        rec->eifel = TCP_EIFEL_AWAITS_ACK;
+        rec->resent_ts = ts_value;
+    }
+}
+
+bool tcp_recovery_is_spurious(struct tcp_recovery *rec, bool has_ts_echo, uint32_t ts_echo)
+{
+    bool is_awaited = rec->phase == TCP_PHASE_TIMEOUT && rec->eifel == TCP_EIFEL_AWAITS_ACK;
+    rec->eifel = TCP_EIFEL_DONE;
+    return is_awaited && has_ts_echo && serial_before(ts_echo, rec->resent_ts);
+}
+
+void tcp_recovery_take_back_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t acked_len,
+                                    uint32_t pipe)
+{
+    rec->phase = TCP_PHASE_OPEN;
+    rec->undo_segments = 0; // that they arrive twice is no news
+    rec->spurious_point = rec->point;
+    tcp_cc_on_spurious_timeout(cc, acked_len, pipe, rec->pipe_prev);
+}
+
+bool tcp_recovery_ends_spurious_round(struct tcp_recovery *rec, tcp_seq una)
+{
+    if (rec->spurious_point == 0 || una <= rec->spurious_point) {
+        return false;
+    }
+    rec->spurious_point = 0;
+    return true;
 }
 
 bool tcp_recovery_on_dsack(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq left, tcp_seq right)

@@ -19,6 +19,14 @@ enum tcp_recovery_phase {
     TCP_PHASE_TIMEOUT, // after the retransmission timer ran out
 };
 
+// Whether a time-out was spurious is told by the first acknowledgement that moves SND.UNA behind
+// what it sent again (RFC 3522).
+enum tcp_eifel {
+    TCP_EIFEL_DONE,
+    TCP_EIFEL_RESENDS,    // nothing was sent again yet
+    TCP_EIFEL_AWAITS_ACK, // the first was
+};
+
 struct tcp_recovery {
     enum tcp_recovery_phase phase;
     tcp_seq point;          // the end of what was outstanding
@@ -31,6 +39,12 @@ struct tcp_recovery {
     tcp_seq undo_una; // SND.UNA at the beginning
     uint32_t undo_cwnd, undo_ssthresh;
     uint32_t undo_segments; // sent again, and not known to be unneeded
+
+    // To take a time-out back if what it sent again was late, not lost.
+    enum tcp_eifel eifel;
+    uint32_t resent_ts;     // the timestamp of the first that was sent again (RetransmitTS)
+    uint32_t pipe_prev;     // what the window may grow back to (RFC 4015)
+    tcp_seq spurious_point; // what is sent behind it tells how long the path has become; 0: it has
 };
 
 // A loss was found: whether the window becomes smaller for it, which it did already for a mark of
@@ -61,13 +75,25 @@ static inline bool tcp_recovery_shrinks(const struct tcp_recovery *rec)
 // window.
 void tcp_recovery_on_ack(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t delivered_len,
                          uint32_t pipe, bool is_progress);
-// Octets were sent, new or again. / A segment was sent again.
+// Octets were sent, new or again. / A segment was sent again, with this timestamp, if any.
 void tcp_recovery_on_sent(struct tcp_recovery *rec, uint32_t len);
-void tcp_recovery_on_resent(struct tcp_recovery *rec);
+void tcp_recovery_on_resent(struct tcp_recovery *rec, uint32_t ts_value);
 // The peer has had [left, right) twice. Returns whether the whole recovery was for nothing; it is
 // then over, as if it had not been.
 bool tcp_recovery_on_dsack(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq left,
                            tcp_seq right);
+
+// SND.UNA has moved, by an acknowledgement that echoes this timestamp, if any. Returns whether it
+// is that of a segment before the time-out sent it again: it was late, and the time-out for
+// nothing (RFC 3522 section 3.2).
+bool tcp_recovery_is_spurious(struct tcp_recovery *rec, bool has_ts_echo, uint32_t ts_echo);
+// ... then it is over, and the window grows back fast, but not at once: `acked_len` octets were
+// acknowledged, `pipe` are in the network (RFC 4015 section 3.2, step 9).
+void tcp_recovery_take_back_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t acked_len,
+                                    uint32_t pipe);
+// Whether the round trip that ends with SND.UNA here is the first of what was sent since one was
+// taken back (step 11).
+bool tcp_recovery_ends_spurious_round(struct tcp_recovery *rec, tcp_seq una);
 
 // SND.UNA has moved. Returns whether the recovery is over with it.
 bool tcp_recovery_on_una(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una);

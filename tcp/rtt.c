@@ -30,6 +30,12 @@ void tcp_rtt_on_sample(struct tcp_rtt *rtt, duration_ns sample_ns)
     rtt->srtt_ns = rtt->srtt_ns > 0 ? rtt->srtt_ns : 1;
 }
 
+void tcp_rtt_on_spurious_timeout(struct tcp_rtt *rtt, duration_ns sample_ns)
+{
+    rtt->srtt_ns = sample_ns > rtt->srtt_ns ? sample_ns : rtt->srtt_ns;
+    rtt->rttvar_ns = sample_ns / 2 > rtt->rttvar_ns ? sample_ns / 2 : rtt->rttvar_ns;
+}
+
 void tcp_rtt_on_least(struct tcp_rtt *rtt, duration_ns sample_ns, instant_ns now)
 {
     duration_ns sample = sample_ns > 0 ? sample_ns : 1;

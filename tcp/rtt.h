@@ -32,6 +32,9 @@ void tcp_rtt_on_syn_lost(struct tcp_rtt *rtt);
 
 // For the time-out: at most once in a round trip, never of what was sent twice.
 void tcp_rtt_on_sample(struct tcp_rtt *rtt, duration_ns sample_ns);
+// The first behind a time-out that was too early: the time-out is not to be so soon again (RFC 4015
+// section 3.2, step 11).
+void tcp_rtt_on_spurious_timeout(struct tcp_rtt *rtt, duration_ns sample_ns);
 // For the least: every valid one.
 void tcp_rtt_on_least(struct tcp_rtt *rtt, duration_ns sample_ns, instant_ns now);
 

@@ -174,6 +174,33 @@ void tcp_scoreboard_mark_lost(struct tcp_scoreboard *sb, struct tcp_sent *sent)
     set_condition(sb, sent, TCP_SENT_LOST);
 }
 
+// Where it belongs among those in the network, by the order of transmission: behind `after`, if
+// that is before it.
+static void insert_sent(struct tcp_scoreboard *sb, struct tcp_sent *sent, struct tcp_sent *after)
+{
+    struct list_link *at = &sb->sent; // behind this link
+    if (after != NULL && after->number < sent->number) {
+        at = &after->link;
+    }
+    while (at->next != &sb->sent &&
+           LIST_ENTRY(at->next, struct tcp_sent, link)->number < sent->number) {
+        at = at->next;
+    }
+    list_push_head(at, &sent->link);
+}
+
+void tcp_scoreboard_unmark_lost(struct tcp_scoreboard *sb)
+{
+    struct tcp_sent *found = NULL, *sent; // by sequence number, so mostly in the order of sending
+    while ((sent = tcp_scoreboard_first_lost(sb)) != NULL) {
+        count_condition(sb, sent, minus);
+        sent->condition = TCP_SENT_IN_NETWORK;
+        list_remove(&sent->link);
+        insert_sent(sb, sent, found);
+        found = sent;
+    }
+}
+
 void tcp_scoreboard_split(struct tcp_scoreboard *sb, struct tcp_sent *sent, tcp_seq seq)
 {
     unsigned index = find(sb, sent->seq);

@@ -83,6 +83,8 @@ void tcp_scoreboard_mark_lost(struct tcp_scoreboard *sb, struct tcp_sent *sent);
 // `sent` ends at `seq` from now on; the rest of it, which is not SACKed, gets a record of its own.
 // There must be room.
 void tcp_scoreboard_split(struct tcp_scoreboard *sb, struct tcp_sent *sent, tcp_seq seq);
+// None of the lost is: they are in the network, as before.
+void tcp_scoreboard_unmark_lost(struct tcp_scoreboard *sb);
 // What the peer once SACKed it no longer has (RFC 2018 section 8): as in the network.
 void tcp_scoreboard_forget_sacks(struct tcp_scoreboard *sb);
 

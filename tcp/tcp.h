@@ -159,6 +159,7 @@ enum tcp_refusal {
     X(marks, "segments with octets that came marked (RFC 3168)")             \
     X(reductions_by_marks, "windows made smaller for an echo of marks")      \
     X(timeouts, "retransmission time-outs")                                  \
+    X(spurious_timeouts, "time-outs for what was only late (Eifel)")         \
     X(loss_probes, "tail loss probes")                                       \
     X(window_probes, "zero-window probes")                                   \
     X(keepalives, "keep-alive probes")                                       \

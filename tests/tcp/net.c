@@ -45,6 +45,12 @@ static struct net_packet *pop(struct net *net)
     return top;
 }
 
+static instant_ns behind_the_stop(const struct net_faults *faults, instant_ns at)
+{
+    const duration_ns left = faults->each_ns == 0 ? 0 : faults->each_ns - at % faults->each_ns;
+    return left != 0 && left <= faults->still_ns ? at + left : at;
+}
+
 static void launch(struct net *net, unsigned to, const struct tcp_header *header, enum ip_ecn ecn,
                    const uint8_t *octets, uint32_t len)
 {
@@ -65,6 +71,7 @@ static void launch(struct net *net, unsigned to, const struct tcp_header *header
                                  .len = len,
                                  .octets = (uint8_t *)(p + 1)};
         p->at += is_late ? prng_next(&net->prng) % (net->faults.late_ns + 1) : 0;
+        p->at = behind_the_stop(&net->faults, p->at);
         if (len > 0) {
             memcpy(p->octets, octets, len);
         }

@@ -25,6 +25,9 @@ enum { NET_STREAM_MAX = 1 << 20, NET_PACKETS_MAX = 1 << 14 };
 struct net_faults {
     unsigned loss, duplicate, late, mark;
     duration_ns late_ns; // how much later at most
+
+    // The path stands still, both ways, for the last `still_ns` of each `each_ns`; 0: never.
+    duration_ns each_ns, still_ns;
 };
 
 // How a side answers offers; chances per 1024.

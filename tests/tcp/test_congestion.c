@@ -116,12 +116,36 @@ static void waiting_for_a_repair_is_no_part_of_a_round_trip(void **state)
     }
 }
 
+// A peer that is not run for a while, on a machine that has other work: the time-out sends one
+// segment again, and a probe of the tail went before it.
+static void path_that_stands_still_costs_neither_octets_nor_the_window(void **state)
+{
+    (void)state;
+    struct net net;
+    net_init(&net, 1);
+    net.delay_ns = 2 * NS_PER_MS;
+    net.faults = (struct net_faults){.each_ns = 110 * NS_PER_MS, .still_ns = 90 * NS_PER_MS};
+    net.config.rto_min_ns = 20 * NS_PER_MS;
+    net.config.flight_max = 4096;
+    net.config.delayed_ack_ns = 0;
+    net.side[0].send_len = NET_STREAM_MAX;
+    net.side[1].closes_last = true;
+    net_run(&net, 4000 * NS_PER_S);
+    const struct tcb *tcb = net.side[0].tcb;
+    assert_true(tcb->counters.timeouts > 0);
+    assert_int_equal(tcb->counters.spurious_timeouts, 1);
+    assert_true(tcb->counters.retransmits <= 2);
+    assert_int_equal(tcb->cc.ssthresh, TCP_SSTHRESH_NONE);
+    net_fini(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_loss_makes_the_window_larger),
         cmocka_unit_test(heavy_loss_keeps_the_window_at_a_few_segments),
         cmocka_unit_test(waiting_for_a_repair_is_no_part_of_a_round_trip),
+        cmocka_unit_test(path_that_stands_still_costs_neither_octets_nor_the_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

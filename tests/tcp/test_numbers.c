@@ -89,6 +89,20 @@ static void timeout_follows_the_formulas(void **state)
     assert_int_equal(tcp_rtt_rto(&rtt), 290 * NS_PER_MS);
 }
 
+// RFC 4015 section 3.2, step 11.
+static void round_trip_behind_a_spurious_timeout_counts_whole(void **state)
+{
+    (void)state;
+    struct tcp_rtt rtt;
+    tcp_rtt_init(&rtt, 1000, NS_PER_US);
+    tcp_rtt_on_sample(&rtt, 80 * NS_PER_MS);
+    tcp_rtt_on_spurious_timeout(&rtt, 60 * NS_PER_MS); // it is short again: nothing changes
+    assert_int_equal(tcp_rtt_rto(&rtt), 240 * NS_PER_MS);
+    tcp_rtt_on_spurious_timeout(&rtt, 160 * NS_PER_MS);
+    assert_int_equal(rtt.srtt_ns, 160 * NS_PER_MS);
+    assert_int_equal(rtt.rttvar_ns, 80 * NS_PER_MS);
+}
+
 static void timeout_has_bounds_and_doubles_between_them(void **state)
 {
     (void)state;
@@ -311,8 +325,8 @@ static void recovery_is_taken_back_only_if_all_of_it_was_needless(void **state)
     tcp_cc_init(&cc, TCP_CC_CUBIC, MSS);
     tcp_recovery_enter(&rec, &cc, 1000, 11000, 10000);
     assert_false(tcp_recovery_on_dsack(&rec, &cc, 1000, 2000)); // nothing was sent again yet
-    tcp_recovery_on_resent(&rec);
-    tcp_recovery_on_resent(&rec);
+    tcp_recovery_on_resent(&rec, 0);
+    tcp_recovery_on_resent(&rec, 0);
     assert_false(tcp_recovery_on_dsack(&rec, &cc, 500, 900)); // of before
     assert_false(tcp_recovery_on_dsack(&rec, &cc, 1000, 2000));
     assert_true(tcp_recovery_on_dsack(&rec, &cc, 2000, 3000));
@@ -371,6 +385,7 @@ int main(void)
         cmocka_unit_test(acknowledgement_must_be_of_the_last_window),
         cmocka_unit_test(number_from_the_wire_is_the_nearest),
         cmocka_unit_test(timeout_follows_the_formulas),
+        cmocka_unit_test(round_trip_behind_a_spurious_timeout_counts_whole),
         cmocka_unit_test(timeout_has_bounds_and_doubles_between_them),
         cmocka_unit_test(timeout_is_longer_than_a_round_trip_that_never_varies),
         cmocka_unit_test(no_round_trip_is_too_short),

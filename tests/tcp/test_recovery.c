@@ -149,10 +149,10 @@ static void what_all_arrived_twice_is_taken_back(void **state)
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         begin();
-        tcp_recovery_on_resent(&rec); // outside of any: does not count
+        tcp_recovery_on_resent(&rec, 0); // outside of any: does not count
         tcp_recovery_enter(&rec, &cc, 1000, WINDOW, WINDOW - 1000);
         for (unsigned k = 0; k < cases[i].resent; k++) {
-            tcp_recovery_on_resent(&rec);
+            tcp_recovery_on_resent(&rec, 0);
         }
         cc.cwnd = MSS;
         bool is_undone = tcp_recovery_on_dsack(&rec, &cc, cases[i].left, cases[i].right);
@@ -168,10 +168,10 @@ static void what_is_taken_back_is_the_window_before_the_first(void **state)
 {
     (void)state;
     enter();
-    tcp_recovery_on_resent(&rec);
+    tcp_recovery_on_resent(&rec, 0);
     cc.cwnd = 3 * MSS;
     tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
-    tcp_recovery_on_resent(&rec);
+    tcp_recovery_on_resent(&rec, 0);
     assert_false(tcp_recovery_on_dsack(&rec, &cc, 0, 1000));
     assert_true(tcp_recovery_on_dsack(&rec, &cc, 0, 1000));
     assert_int_equal(cc.cwnd, WINDOW);
@@ -184,9 +184,73 @@ static void what_is_sent_again_outside_takes_nothing_back(void **state)
     (void)state;
     enter();
     assert_true(tcp_recovery_on_una(&rec, &cc, WINDOW));
-    tcp_recovery_on_resent(&rec);
+    tcp_recovery_on_resent(&rec, 0);
     assert_false(tcp_recovery_on_dsack(&rec, &cc, 0, 1000));
     assert_int_equal(cc.cwnd, WINDOW / 2);
+}
+
+struct echo_case {
+    const char *what;
+    bool is_resent, has_echo;
+    uint32_t echo;
+    bool is_spurious;
+};
+
+// RFC 3522 section 3.2.
+static void a_timeout_is_spurious_if_an_earlier_time_is_echoed(void **state)
+{
+    (void)state;
+    static const struct echo_case cases[] = {
+        {"earlier", true, true, 999, true},
+        {"the same", true, true, 1000, false},
+        {"later", true, true, 1001, false},
+        {"earlier, of a clock that wraps", true, true, UINT32_MAX, true},
+        {"none", true, false, 0, false},
+        {"nothing was sent again yet", false, true, 999, false},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin();
+        tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
+        if (cases[i].is_resent) {
+            tcp_recovery_on_resent(&rec, 1000);
+            tcp_recovery_on_resent(&rec, 2000); // the first counts
+        }
+        bool is_spurious = tcp_recovery_is_spurious(&rec, cases[i].has_echo, cases[i].echo);
+        bool is_once_more = tcp_recovery_is_spurious(&rec, true, 999); // the first one tells
+        if (is_spurious != cases[i].is_spurious || is_once_more) {
+            fail_msg("%s", cases[i].what);
+        }
+    }
+}
+
+static void a_fast_recovery_is_not_taken_for_a_spurious_timeout(void **state)
+{
+    (void)state;
+    begin();
+    tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
+    tcp_recovery_on_resent(&rec, 1000);
+    tcp_recovery_on_una(&rec, &cc, WINDOW);
+    tcp_recovery_enter(&rec, &cc, WINDOW, 2 * WINDOW, WINDOW);
+    assert_false(tcp_recovery_is_spurious(&rec, true, 999));
+}
+
+// RFC 4015 section 3.2, steps 9 and 11.
+static void behind_a_spurious_timeout_slow_start_goes_on_to_where_it_was(void **state)
+{
+    (void)state;
+    enter(); // its aim is half of the window
+    cc.cwnd = 3 * MSS;
+    tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
+    tcp_recovery_on_resent(&rec, 1000);
+    tcp_recovery_take_back_timeout(&rec, &cc, 20 * MSS, 3 * MSS);
+    assert_int_equal(rec.phase, TCP_PHASE_OPEN);
+    assert_int_equal(cc.cwnd, 3 * MSS + 10 * MSS); // what is in the network, an initial window
+    assert_int_equal(cc.ssthresh, WINDOW / 2);
+    assert_false(tcp_recovery_on_dsack(&rec, &cc, 0, MSS)); // no news
+    assert_int_equal(cc.cwnd, 13 * MSS);
+    assert_false(tcp_recovery_ends_spurious_round(&rec, WINDOW));
+    assert_true(tcp_recovery_ends_spurious_round(&rec, WINDOW + 1));
+    assert_false(tcp_recovery_ends_spurious_round(&rec, WINDOW + 2));
 }
 
 // A path that takes other segments: what is counted in segments counts in those.
@@ -214,6 +278,9 @@ int main(void)
         cmocka_unit_test(a_timeout_in_a_recovery_counts_from_its_aim),
         cmocka_unit_test(what_all_arrived_twice_is_taken_back),
         cmocka_unit_test(what_is_taken_back_is_the_window_before_the_first),
+        cmocka_unit_test(a_timeout_is_spurious_if_an_earlier_time_is_echoed),
+        cmocka_unit_test(a_fast_recovery_is_not_taken_for_a_spurious_timeout),
+        cmocka_unit_test(behind_a_spurious_timeout_slow_start_goes_on_to_where_it_was),
         cmocka_unit_test(segments_of_another_length_are_counted_as_they_are),
         cmocka_unit_test(what_is_sent_again_outside_takes_nothing_back),
     };

@@ -257,6 +257,31 @@ static void what_the_peer_no_longer_has_is_in_the_network(void **state)
     tcp_scoreboard_check(&sb);
 }
 
+// Losses are looked for from the earliest transmission on.
+static void what_is_not_lost_after_all_is_in_the_order_of_sending(void **state)
+{
+    static const unsigned by_sending[] = {1, 2, 3, 5, 0, 4}; // segments
+    struct tcp_scoreboard sb;
+    unsigned i = 0;
+    sent_of(&sb, 6);
+    for (unsigned again = 0; again < 2; again++) { // segments 0 and 4, in this order
+        tcp_scoreboard_mark_lost(&sb, tcp_scoreboard_at(&sb, 4 * again));
+        tcp_scoreboard_on_resent(&sb, tcp_scoreboard_at(&sb, 4 * again), 10, 0);
+    }
+    for (unsigned lost = 0; lost < 5; lost++) {
+        tcp_scoreboard_mark_lost(&sb, tcp_scoreboard_at(&sb, lost));
+    }
+    tcp_scoreboard_unmark_lost(&sb);
+    assert_int_equal(sb.lost_len, 0);
+    for (const struct list_link *l = sb.sent.next; l != &sb.sent; l = l->next) {
+        const struct tcp_sent *sent = LIST_ENTRY(l, struct tcp_sent, link);
+        assert_int_equal(sent->condition, TCP_SENT_IN_NETWORK);
+        assert_int_equal(sent->seq, by_sending[i++] * LEN);
+    }
+    assert_int_equal(i, 6);
+    tcp_scoreboard_check(&sb);
+}
+
 static void of_a_part_that_is_acknowledged_the_rest_stays_what_it_was(void **state)
 {
     for (unsigned is_lost = 0; is_lost < 2; is_lost++) {
@@ -308,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_record_says_how_it_was_sent),
         cmocka_unit_test(a_record_that_is_split_is_two),
         cmocka_unit_test(parts_share_their_segments),
+        cmocka_unit_test(what_is_not_lost_after_all_is_in_the_order_of_sending),
         cmocka_unit_test(what_the_peer_no_longer_has_is_in_the_network),
         cmocka_unit_test(of_a_part_that_is_acknowledged_the_rest_stays_what_it_was),
         cmocka_unit_test(neighbours_that_are_joined_keep_what_is_told_of_them),
