@@ -36,6 +36,7 @@ struct net_host {
 
     // What it was told.
     struct ibcm_conn *conn; // the last that an event was about
+    void *ctx;              // that the last event had
     unsigned count[IBCM_EVENT_COUNT];
     enum ibcm_event_type last;
     unsigned reason; // of the last REJECTED
@@ -145,6 +146,7 @@ static inline void net_on_event(struct net_host *host, const struct ibcm_event *
     host->is_silent = e->is_silent;
     host->last = e->type;
     host->conn = e->conn;
+    host->ctx = e->ctx;
     host->peer = *e->peer;
     host->data_len = e->private_data.len;
     memcpy(host->data, e->private_data.ptr, e->private_data.len);
@@ -238,6 +240,21 @@ static inline void net_run_for(struct net *net, duration_ns duration)
 static inline void net_exchange(struct net *net)
 {
     net_run_for(net, 20 * NS_PER_MS);
+}
+
+// Longer than somebody who is asked where nobody listens is asked again.
+static inline void net_exchange_unserved(struct net *net)
+{
+    net_run_for(net, 100 * NS_PER_MS);
+}
+
+// The last message of a kind that was sent.
+static inline struct ibcm_message net_last(const struct net *net, enum ibcm_kind kind)
+{
+    struct ibcm_message m;
+    const struct span mad = span_of(net->last[kind].mad, MAD_LEN);
+    assert_int_equal(ibcm_message_parse(mad, &m), IBCM_PARSE_OK);
+    return m;
 }
 
 /* ---- set up ---------------------------------------------------------------------------------- */

@@ -90,20 +90,12 @@ static void psns_begin_anywhere(void **state)
     assert_true(ibcm_conn_agreement(one).rq_psn <= 0xffffff);
 }
 
-static struct ibcm_message last_message(enum ibcm_kind kind)
-{
-    struct ibcm_message m;
-    const struct span mad = span_of(net.last[kind].mad, MAD_LEN);
-    assert_int_equal(ibcm_message_parse(mad, &m), IBCM_PARSE_OK);
-    return m;
-}
-
 static void a_message_says_where_its_receiver_begins_to_send(void **state)
 {
     net_connect(&net, 0, 1);
     net_exchange(&net);
-    assert_int_equal(B->agreement.sq_psn, last_message(IBCM_REQ).req.starting_psn);
-    assert_int_equal(A->agreement.sq_psn, last_message(IBCM_REP).rep.starting_psn);
+    assert_int_equal(B->agreement.sq_psn, net_last(&net, IBCM_REQ).req.starting_psn);
+    assert_int_equal(A->agreement.sq_psn, net_last(&net, IBCM_REP).rep.starting_psn);
 }
 
 static void a_response_says_what_the_owner_and_the_device_have(void **state)
@@ -113,8 +105,8 @@ static void a_response_says_what_the_owner_and_the_device_have(void **state)
     B->params.qkey = 0x4321;
     net_connect(&net, 0, 1);
     net_exchange(&net);
-    const struct ibcm_message req = last_message(IBCM_REQ), rep = last_message(IBCM_REP);
-    const struct ibcm_message rtu = last_message(IBCM_RTU);
+    const struct ibcm_message req = net_last(&net, IBCM_REQ), rep = net_last(&net, IBCM_REP);
+    const struct ibcm_message rtu = net_last(&net, IBCM_RTU);
     assert_int_equal(rep.rep.remote_id, req.req.local_id);
     assert_int_equal(rep.rep.qp_num, B->params.qp_num);
     assert_int_equal(rep.rep.qkey, 0x4321);
@@ -129,14 +121,33 @@ static void a_response_says_what_the_owner_and_the_device_have(void **state)
     assert_int_equal(rep.transaction_id, req.transaction_id);
 }
 
+// 13.4.6.4: an answer is known by it.
+static void whatever_is_asked_for_is_a_transaction_of_its_own(void **state)
+{
+    uint64_t ids[3];
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    ids[0] = net_last(&net, IBCM_REQ).transaction_id;
+    ibcm_disconnect(A->ibcm, A->conn, net.now);
+    net_exchange(&net);
+    ids[1] = net_last(&net, IBCM_DREQ).transaction_id;
+    assert_int_equal(net_last(&net, IBCM_DREP).transaction_id, ids[1]);
+    net_resolve(&net, 0, 1);
+    net_exchange(&net);
+    ids[2] = net_last(&net, IBCM_SIDR_REQ).transaction_id;
+    assert_int_equal(net_last(&net, IBCM_SIDR_REP).transaction_id, ids[2]);
+    assert_true(ids[0] != 0 && ids[1] != 0 && ids[2] != 0);
+    assert_true(ids[0] != ids[1] && ids[1] != ids[2] && ids[2] != ids[0]);
+}
+
 static void an_end_is_asked_for_and_answered_by_both_numbers(void **state)
 {
     net_connect(&net, 0, 1);
     net_exchange(&net);
-    const struct ibcm_message req = last_message(IBCM_REQ), rep = last_message(IBCM_REP);
+    const struct ibcm_message req = net_last(&net, IBCM_REQ), rep = net_last(&net, IBCM_REP);
     ibcm_disconnect(A->ibcm, A->conn, net.now);
     net_exchange(&net);
-    const struct ibcm_message dreq = last_message(IBCM_DREQ), drep = last_message(IBCM_DREP);
+    const struct ibcm_message dreq = net_last(&net, IBCM_DREQ), drep = net_last(&net, IBCM_DREP);
     assert_int_equal(dreq.dreq.local_id, req.req.local_id);
     assert_int_equal(dreq.dreq.remote_id, rep.rep.local_id);
     assert_int_equal(dreq.dreq.remote_qp_num, B->params.qp_num);
@@ -149,9 +160,9 @@ static void a_refusal_says_of_which_message_it_speaks(void **state)
     B->answer = NET_REJECTS;
     net_connect(&net, 0, 1);
     net_exchange(&net);
-    struct ibcm_message rej = last_message(IBCM_REJ);
+    struct ibcm_message rej = net_last(&net, IBCM_REJ);
     assert_int_equal(rej.rej.subject, IBCM_SUBJECT_REQ);
-    assert_int_equal(rej.rej.remote_id, last_message(IBCM_REQ).req.local_id);
+    assert_int_equal(rej.rej.remote_id, net_last(&net, IBCM_REQ).req.local_id);
     assert_int_equal(rej.rej.info.len, 0);
     B->answer = NET_ACCEPTS;
     A->waits_to_establish = true;
@@ -159,28 +170,10 @@ static void a_refusal_says_of_which_message_it_speaks(void **state)
     net_exchange(&net);
     assert_int_equal(ibcm_reject(A->ibcm, A->conn, IBCM_REASON_CONSUMER, span_of("no", 2), net.now),
                      0);
-    rej = last_message(IBCM_REJ);
+    rej = net_last(&net, IBCM_REJ);
     assert_int_equal(rej.rej.subject, IBCM_SUBJECT_REP);
-    assert_int_equal(rej.rej.local_id, last_message(IBCM_REQ).req.local_id);
-    assert_int_equal(rej.rej.remote_id, last_message(IBCM_REP).rep.local_id);
-}
-
-static void an_answer_about_datagrams_has_a_number_if_it_is_yes(void **state)
-{
-    net_resolve(&net, 0, 1);
-    net_exchange(&net);
-    struct ibcm_message req = last_message(IBCM_SIDR_REQ), rep = last_message(IBCM_SIDR_REP);
-    assert_int_equal(rep.sidr_rep.id, req.sidr_req.id);
-    assert_int_equal(rep.sidr_rep.service_id, req.sidr_req.service_id);
-    assert_int_equal(rep.sidr_rep.qp_num, B->params.qp_num);
-    assert_int_equal(rep.sidr_rep.qkey, IP_CM_QKEY);
-    B->answer = NET_REJECTS;
-    net_resolve(&net, 0, 1);
-    net_exchange(&net);
-    rep = last_message(IBCM_SIDR_REP);
-    assert_int_equal(rep.sidr_rep.status, IBCM_SIDR_REJECTED);
-    assert_int_equal(rep.sidr_rep.qp_num, 0);
-    assert_int_equal(rep.sidr_rep.qkey, 0);
+    assert_int_equal(rej.rej.local_id, net_last(&net, IBCM_REQ).req.local_id);
+    assert_int_equal(rej.rej.remote_id, net_last(&net, IBCM_REP).rep.local_id);
 }
 
 static void programs_hear_each_other_in_full_length(void **state)
@@ -257,17 +250,11 @@ static void a_response_can_be_rejected(void **state)
     assert_int_equal(B->reason, IBCM_REASON_CONSUMER);
 }
 
-// Longer than somebody who is asked where nobody listens is asked again.
-static void exchange_unserved(void)
-{
-    net_run_for(&net, 100 * NS_PER_MS);
-}
-
 static void where_nobody_listens_the_answer_is_invalid_service_id(void **state)
 {
     ibcm_unlisten(B->ibcm, &B->listener, net.now);
     net_connect(&net, 0, 1);
-    exchange_unserved();
+    net_exchange_unserved(&net);
     assert_int_equal(A->last, IBCM_EVENT_REJECTED);
     assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
     assert_int_equal(net_refusals(B, IBCM_REFUSAL_NO_LISTENER), 6);
@@ -284,7 +271,7 @@ static void who_listens_a_moment_too_late_is_found(void **state)
     assert_int_equal(A->count[IBCM_EVENT_REJECTED], 0);
     assert_int_equal(ibcm_listen(B->ibcm, &B->listener, IP_CM_PS_TCP, NET_PORT, &in6addr_any, 0, B),
                      0);
-    exchange_unserved();
+    net_exchange_unserved(&net);
     assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
     assert_int_equal(B->last, IBCM_EVENT_ESTABLISHED);
 }
@@ -383,7 +370,7 @@ static void a_wildcard_of_one_family_takes_that_family_alone(void **state)
     ibcm_unlisten(B->ibcm, &B->listener, net.now);
     assert_int_equal(ibcm_listen(B->ibcm, &of_ipv6, IP_CM_PS_TCP, NET_PORT, &ipv6, 0, NULL), 0);
     net_connect(&net, 0, 1);
-    exchange_unserved();
+    net_exchange_unserved(&net);
     assert_int_equal(A->last, IBCM_EVENT_REJECTED);
     assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
     assert_int_equal(ibcm_listen(B->ibcm, &of_ipv4, IP_CM_PS_TCP, NET_PORT, &ipv4, 0, &of_ipv4), 0);
@@ -403,7 +390,7 @@ static void a_listener_that_goes_away_refuses_whom_nobody_was_told_of(void **sta
     ibcm_on_mad(B->ibcm, &p.ends, span_of(p.mad, MAD_LEN), false, net.now);
     ibcm_unlisten(B->ibcm, &B->listener, net.now);
     assert_false(ibcm_next_event(B->ibcm, &e));
-    exchange_unserved();
+    net_exchange_unserved(&net);
     assert_int_equal(A->last, IBCM_EVENT_REJECTED);
     assert_int_equal(A->reason, IBCM_REASON_INVALID_SERVICE_ID);
 }
@@ -433,6 +420,48 @@ static void the_first_packet_of_data_stands_for_the_rtu(void **state)
     net_run_for(&net, 60 * NS_PER_S);
     assert_int_equal(net.sent[IBCM_REP], 1);
     assert_int_equal(B->count[IBCM_EVENT_ESTABLISHED], 1);
+}
+
+static void an_event_comes_with_what_its_owner_has_given(void **state)
+{
+    int given, given_later;
+    const struct ibcm_target target = net_target(A, B);
+    int error;
+    B->answer = NET_WAITS;
+    struct ibcm_conn *conn = ibcm_connect(A->ibcm, &target, &A->params, &given, net.now, &error);
+    net_exchange(&net);
+    assert_ptr_equal(B->ctx, B); // of the listener, as long as there is none of its own
+    ibcm_conn_set_ctx(B->conn, &given_later);
+    assert_int_equal(ibcm_accept(B->ibcm, B->conn, &B->params, net.now), 0);
+    net_exchange(&net);
+    assert_ptr_equal(A->ctx, &given);
+    assert_ptr_equal(B->ctx, &given_later);
+    ibcm_drop(A->ibcm, conn, net.now);
+}
+
+static void what_becomes_of_connections_is_counted_where_it_is_told(void **state)
+{
+    const struct ibcm_counters *a = ibcm_counters(A->ibcm), *b = ibcm_counters(B->ibcm);
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    ibcm_disconnect(B->ibcm, B->conn, net.now);
+    net_exchange(&net);
+    B->answer = NET_REJECTS;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    net.loss = 100;
+    net_connect(&net, 0, 1);
+    net_run_for(&net, 60 * NS_PER_S);
+    assert_int_equal(b->requests, 2);
+    assert_int_equal(a->requests, 0);
+    assert_int_equal(a->established, 1);
+    assert_int_equal(b->established, 1);
+    assert_int_equal(a->disconnected, 1);
+    assert_int_equal(b->disconnected, 1);
+    assert_int_equal(a->rejected, 1);
+    assert_int_equal(b->rejected, 0);
+    assert_int_equal(a->unreachable, 1);
+    assert_int_equal(b->unreachable, 0);
 }
 
 static void either_end_can_end_it(void **state)
@@ -611,6 +640,17 @@ static void an_acceptance_asks_for_no_more_than_was_offered(void **state)
     assert_int_equal(A->peer.responder_resources, 2);
 }
 
+static void an_acceptance_may_ask_for_less(void **state)
+{
+    A->params.responder_resources = A->params.initiator_depth = 5;
+    B->params.responder_resources = 2;
+    B->params.initiator_depth = 3;
+    net_connect(&net, 0, 1);
+    net_exchange(&net);
+    assert_int_equal(A->peer.responder_resources, 2);
+    assert_int_equal(A->peer.initiator_depth, 3);
+}
+
 // B answers with a queue pair that A has a connection with: B has forgotten that one.
 static void a_response_from_a_queue_pair_begun_anew_ends_its_old_connection(void **state)
 {
@@ -634,49 +674,6 @@ static void a_connection_leads_to_the_own_address_too(void **state)
     assert_int_equal(ibcm_accept(A->ibcm, A->conn, &other, net.now), 0);
     net_exchange(&net);
     assert_int_equal(A->count[IBCM_EVENT_ESTABLISHED], 2);
-}
-
-static void a_port_of_datagrams_is_resolved(void **state)
-{
-    net_resolve(&net, 0, 1);
-    net_exchange(&net);
-    assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 1);
-    assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
-    assert_int_equal(A->peer.qp_num, B->params.qp_num);
-    assert_int_equal(A->peer.qkey, IP_CM_QKEY);
-    assert_int_equal(A->data_len, IBCM_ANSWER_DATA_MAX);
-    assert_memory_equal(A->data, "hello", 5);
-    assert_memory_equal(B->data, "who\0", 4);
-    assert_int_equal(B->data_len, IBCM_RESOLVE_DATA_MAX);
-}
-
-static void a_port_of_datagrams_is_refused_with_a_status(void **state)
-{
-    B->answer = NET_REJECTS;
-    net_resolve(&net, 0, 1);
-    net_exchange(&net);
-    assert_int_equal(A->last, IBCM_EVENT_REJECTED);
-    assert_int_equal(A->reason, IBCM_SIDR_REJECTED);
-    ibcm_unlisten(B->ibcm, &B->datagrams, net.now);
-    net_resolve(&net, 0, 1);
-    exchange_unserved();
-    assert_int_equal(A->count[IBCM_EVENT_REJECTED], 2);
-    assert_int_equal(A->reason, IBCM_SIDR_UNSUPPORTED);
-    assert_int_equal(ibcm_counters(A->ibcm)->unserved, 5);
-}
-
-static void who_listens_for_datagrams_a_moment_too_late_is_found(void **state)
-{
-    ibcm_unlisten(B->ibcm, &B->datagrams, net.now);
-    struct ibcm_conn *conn = net_resolve(&net, 0, 1);
-    net_run_for(&net, 2 * NS_PER_MS);
-    assert_int_equal(ibcm_conn_state(conn), IBCM_SIDR_REQ_UNSERVED);
-    assert_int_equal(A->count[IBCM_EVENT_REJECTED], 0);
-    assert_int_equal(
-        ibcm_listen(B->ibcm, &B->datagrams, IP_CM_PS_UDP, NET_PORT, &in6addr_any, 0, B), 0);
-    exchange_unserved();
-    assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
-    assert_int_equal(A->peer.qp_num, B->params.qp_num);
 }
 
 static void what_nobody_holds_is_given_back(void **state)
@@ -705,9 +702,9 @@ int main(void)
         TEST(psns_begin_anywhere),
         TEST(a_message_says_where_its_receiver_begins_to_send),
         TEST(a_response_says_what_the_owner_and_the_device_have),
+        TEST(whatever_is_asked_for_is_a_transaction_of_its_own),
         TEST(an_end_is_asked_for_and_answered_by_both_numbers),
         TEST(a_refusal_says_of_which_message_it_speaks),
-        TEST(an_answer_about_datagrams_has_a_number_if_it_is_yes),
         TEST(programs_hear_each_other_in_full_length),
         TEST(more_than_a_message_holds_is_refused_at_once),
         TEST(a_path_mtu_that_the_device_does_not_have_is_refused_at_once),
@@ -723,6 +720,8 @@ int main(void)
         TEST(a_listener_that_goes_away_leaves_whom_somebody_was_told_of),
         TEST(the_first_packet_of_data_stands_for_the_rtu),
         TEST(either_end_can_end_it),
+        TEST(an_event_comes_with_what_its_owner_has_given),
+        TEST(what_becomes_of_connections_is_counted_where_it_is_told),
         TEST(both_ends_can_end_it_at_once),
         TEST(the_number_stays_out_of_use_in_timewait),
         TEST(who_lets_go_before_the_answer_tells_the_peer),
@@ -736,11 +735,9 @@ int main(void)
         TEST(who_ends_hears_whether_the_peer_was_there),
         TEST(who_gives_up_says_who_he_is),
         TEST(an_acceptance_asks_for_no_more_than_was_offered),
+        TEST(an_acceptance_may_ask_for_less),
         TEST(a_response_from_a_queue_pair_begun_anew_ends_its_old_connection),
         TEST(a_connection_leads_to_the_own_address_too),
-        TEST(a_port_of_datagrams_is_resolved),
-        TEST(a_port_of_datagrams_is_refused_with_a_status),
-        TEST(who_listens_for_datagrams_a_moment_too_late_is_found),
         TEST(what_nobody_holds_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
