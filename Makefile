@@ -36,7 +36,7 @@ help:
 	@echo 'make pictures   draw docs/pictures again, from runs on this machine'
 	@echo 'make html       the documents as a site of plain files, in $(BUILD)/html/'
 	@echo 'make check      install the packages needed, build, run every test (also sanitized)'
-	@echo 'make judges     ... beside whole systems: the kernel in a virtual machine, Ceph, MPI'
+	@echo 'make judges     ... by foreign programs, and beside whole systems: kernels, Ceph, MPI'
 	@echo 'make ci         make check and make judges, with one count: what .ci/run does'
 	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json and .html'
 	@echo 'make cost       count the instructions of an operation (needs valgrind); AGAINST=DIR'
@@ -71,8 +71,8 @@ check:
 	@tools/check --build $(BUILD)
 
 judges:
-	@tools/packages.sh build test vm ceph
-	@tools/check --build $(BUILD) build judges
+	@tools/packages.sh build demo test browser vm ceph
+	@tools/check --build $(BUILD) build judges systems
 
 ci:
 	@tools/packages.sh build demo test dist image browser vm ceph

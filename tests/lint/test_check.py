@@ -63,12 +63,15 @@ TWICE = [
 # A command line, and which of the stages that are not everybody's run behind the stage release.
 STAGES = [
     ([], []),
-    (['--judges'], ['judges']),
-    (['--soak'], ['fuzzer', 'lto', 'judges']),
+    (['--judges'], ['judges', 'systems']),
+    (['--soak'], ['fuzzer', 'lto', 'judges', 'systems']),
     (['release', 'tsan'], []),
     (['judges', 'release'], ['judges']),
     (['lto', 'release'], ['lto']),
 ]
+
+
+RARE = ('fuzzer', 'lto', 'judges', 'systems')
 
 
 def load_check():
@@ -103,7 +106,7 @@ def main():
             print(f'# expected {expected}, got {(passed, failures, unsteady)}')
     for number, (words, expected) in enumerate(STAGES, len(CASES) + len(NAMES) + len(TWICE) + 1):
         stages = list(check.parse_arguments(words).stages)
-        rare = [stage for stage in stages if stage in ('fuzzer', 'lto', 'judges')]
+        rare = [stage for stage in stages if stage in RARE]
         is_right = sorted(rare) == sorted(expected) and 'release' in stages
         failed += not is_right
         print(f'{"ok" if is_right else "not ok"} {number} - `{" ".join(["tools/check", *words])}` '

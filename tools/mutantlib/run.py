@@ -98,7 +98,7 @@ def confinement():
 def is_left_out(facts):
     """What reads the sources, in which a mutant is to differ; what is long; whole systems."""
     suites = {suite.split(':')[-1] for suite in facts['suite']}
-    return facts['name'].split('/')[0] == 'lint' or bool(suites & {'soak', 'outside'})
+    return facts['name'].split('/')[0] == 'lint' or bool(suites & {'soak', 'system'})
 
 
 class Floor:
