@@ -3,14 +3,15 @@
 #     zsh -f capture.zsh FUNCTIONS FOLDER LINE
 #
 # LINE is a command line whose last word is to be completed, in FOLDER, by the completion functions
-# in FUNCTIONS. An interactive zsh on a terminal of its own reads this file too, after `inside`.
+# in FUNCTIONS, where what zsh knows of its own ones is left for the next time. An interactive zsh
+# on a terminal of its own reads this file too, after `inside`.
 zmodload zsh/zpty
 
 if [[ $1 == inside ]]; then
     PROMPT= PS2= RPS1= LISTMAX=0
     cd $3
     fpath=($2 $fpath)
-    autoload -U compinit && compinit -u -D
+    autoload -U compinit && compinit -u -d $2/.zcompdump
     bindkey '^I' complete-word
     # Matches that are only asked for, by -A, -O or -D, are nobody's yet.
     compadd() {

@@ -10,15 +10,14 @@ from cases import SOURCE, WEFT, case, main, scratch, skip_all
 from completions import cases_of_each_shell, commands_of_the_help
 
 CAPTURE = SOURCE / 'tests/cli/capture.zsh'
+FUNCTIONS = scratch()
+pathlib.Path(FUNCTIONS.name, '_weft').symlink_to(SOURCE / 'cli/completion.zsh')
 
 
 def complete(line, folder='/'):
     """What is offered for the last word of `weft LINE`."""
-    with scratch() as functions:
-        pathlib.Path(functions, '_weft').symlink_to(SOURCE / 'cli/completion.zsh')
-        result = subprocess.run(['zsh', '-f', CAPTURE, functions, folder, f'{WEFT} {line}'],
-                                text=True, capture_output=True, timeout=60,
-                                stdin=subprocess.DEVNULL)
+    result = subprocess.run(['zsh', '-f', CAPTURE, FUNCTIONS.name, folder, f'{WEFT} {line}'],
+                            text=True, capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
     assert result.returncode == 0, result.stderr
     return set(result.stdout.split())
 
