@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 """Every check of tools/lint can fail: tiny bad trees, each beside a good twin that passes."""
 
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import pathlib
 import subprocess
 import sys
 import tempfile
 import textwrap
+
+sys.dont_write_bytecode = True
 
 LINT = pathlib.Path(__file__).resolve().parents[2] / 'tools' / 'lint'
 
@@ -361,9 +367,21 @@ def run(*words, cwd=None):
     subprocess.run([str(word) for word in words], cwd=cwd, check=True, capture_output=True)
 
 
+def load_lint():
+    """Once: a process each for the trees would read all of it more than a hundred times."""
+    loader = importlib.machinery.SourceFileLoader('lint', str(LINT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader('lint', loader))
+    loader.exec_module(module)
+    return module
+
+
+the_lint = load_lint()
+
+
 def lint(root, check):
-    result = subprocess.run([LINT, '--root', root, check], capture_output=True, text=True)
-    return result.returncode, result.stdout + result.stderr
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        status = the_lint.main(['--root', str(root), check])
+    return status, said.getvalue()
 
 
 def compile_globals(root, text):
