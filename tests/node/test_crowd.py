@@ -2,21 +2,15 @@
 """Many clients and many volumes: none of them can keep an RTA from coming back."""
 
 import contextlib
-import json
 import struct
 import time
 
 import nvme_host
 from crowd import Crowd
-from serving import (Node, case, count, free_port, main, need, os, signal, subprocess, until,
-                     weft)
+from serving import Node, case, count, free_port, main, need, os, signal, subprocess, until
 
 CLIENTS = MOST = 1024
 HOSTS, QUEUES = 64, 16
-
-
-def status(node):
-    return json.loads(weft('status', '--json', node.process.pid).stdout)[0]
 
 
 def kill_rtas(node):
@@ -25,7 +19,7 @@ def kill_rtas(node):
 
 
 def restarts(node):
-    return sum(rta['restarts'] for rta in status(node)['rtas'])
+    return sum(rta['restarts'] for rta in node.status()['rtas'])
 
 
 def comes_back(node, crowd, deaths=3):
@@ -64,7 +58,7 @@ def a_crowd_of_clients_outlives_its_rta():
     need('fio')
     with Node('ram:64M') as node, Crowd(node, CLIENTS - 1) as crowd:
         load = fio(node)
-        until(lambda: status(node)['connections'] == CLIENTS)
+        until(lambda: node.status()['connections'] == CLIENTS)
         comes_back(node, crowd)
         verified(load)
         assert restarts(node) == 3
@@ -112,13 +106,13 @@ def a_crowd_of_hosts_outlives_its_rta():
     need('fio')
     port = free_port()
     with Node('ram:64M', f'--nvme-tcp=127.0.0.1:{port}') as node, contextlib.ExitStack() as stack:
-        nqn = 'nqn.2014-08.org.nvmexpress:uuid:' + status(node)['volumes'][0]['uuid']
+        nqn = 'nqn.2014-08.org.nvmexpress:uuid:' + node.status()['volumes'][0]['uuid']
         queues = [queue for host in range(HOSTS) for queue in stack.enter_context(
             nvme_host.session(('127.0.0.1', port), nqn, QUEUES, host=f'nqn.2026-11.test:{host}',
                               hostid=struct.pack('<QQ', 1, host)))[1:]]
         assert len(queues) == HOSTS * QUEUES
         load = fio(node)
-        until(lambda: status(node)['connections'] == HOSTS * QUEUES + 1)
+        until(lambda: node.status()['connections'] == HOSTS * QUEUES + 1)
         begin = time.monotonic()
         ask_all(queues, nvme_host.WRITE)
         answers(queues, nvme_host.WRITE)
@@ -139,7 +133,7 @@ def as_many_volumes_as_there_may_be_come_back():
         with Node(f'--rta={how}', *words) as node, Crowd(node, CLIENTS, volumes) as crowd:
             assert len(node.rtas()) == (number if how == 'each' else 1)
             comes_back(node, crowd, deaths=2)
-            until(lambda: all(v['state'] == 'ready' for v in status(node)['volumes']))
+            until(lambda: all(v['state'] == 'ready' for v in node.status()['volumes']))
 
 
 @case

@@ -274,7 +274,7 @@ def what_a_connection_counted_stays_when_it_ends():
 @case
 def a_served_subsystem_is_named_after_its_driver():
     with RdmaNode('ram:1M') as far, RdmaNode(far.nvme, f'delay+{far.nvme}') as node:
-        found = json.loads(weft('status', '--json', node.process.pid).stdout)[0]
+        found = node.status()
         names = [volume['name'] for volume in found['volumes']]
     assert names == ['nvme_rdma', 'nvme_rdma-2'], names
 

@@ -1,16 +1,11 @@
 #!/usr/bin/env python3
 """RTAs that are killed: clients see latency, no errors, and no acknowledged write is lost."""
 
-import json
 import threading
 import time
 
 from serving import (LIMIT, Node, Skip, case, count, folder, main, need, os, pathlib, run, signal,
                      subprocess, until, weft)
-
-
-def status(node):
-    return json.loads(weft('status', '--json', node.process.pid).stdout)[0]
 
 
 def kill_rtas(node):
@@ -48,7 +43,7 @@ def fio_verifies_while_rtas_are_killed():
                     kill_rtas(node)
                 _, said = load.communicate(timeout=seconds + 60)
                 assert load.returncode == 0, f'{volume}: {said.decode()}'
-                restarts = status(node)['rtas'][0]['restarts']
+                restarts = node.status()['rtas'][0]['restarts']
                 assert restarts >= seconds // 2, f'{volume}: only {restarts} restarts'
 
 
@@ -77,7 +72,7 @@ def what_the_page_cache_has_is_read_without_the_rta():
                     f'write -P {pattern} 4k 64k', '-c', f'read -P {pattern} 4k 64k', node.uri())
                 if kills:
                     kill_rtas(node)
-            return status(node)['volumes'][0]['window_reads']
+            return node.status()['volumes'][0]['window_reads']
 
         with Node(file) as node:
             assert window_reads(node, kills=False) == 6
@@ -110,12 +105,12 @@ def a_hanging_device_that_was_removed_keeps_no_other_volume_from_coming_back():
         run('qemu-io', '-f', 'raw', '-c', 'write -P 5 0 64k', node.uri('b'))
         client = subprocess.Popen(['qemu-io', '-f', 'raw', '-c', 'read 0 4k', node.uri('a')],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(lambda: status(node)['rtas'][0]['in_flight'] > 0)
+        until(lambda: node.status()['rtas'][0]['in_flight'] > 0)
         assert weft('rescan', '--remove=a', node.process.pid).returncode == 0
         kill_rtas(node)
         run('qemu-io', '-f', 'raw', '-c', 'read -P 5 0 64k', node.uri('b'))
         assert client.wait(20) != 0
-        assert [volume['name'] for volume in status(node)['volumes']] == ['b']
+        assert [volume['name'] for volume in node.status()['volumes']] == ['b']
 
 
 @case
@@ -132,13 +127,13 @@ def a_file_that_took_the_place_of_another_is_not_served_in_its_stead():
             new.rename(path)
             run('qemu-io', '-f', 'raw', '-c', 'read -P 5 0 64k', node.uri())  # as long as it lives
             kill_rtas(node)
-            why = until(lambda: status(node)['volumes'][0].get('why'))
+            why = until(lambda: node.status()['volumes'][0].get('why'))
             assert 'another device is there now' in why, why
             assert f'volume disk.img: not opened: {why}\n' in node.said(), node.said()
             assert path.read_bytes() == b'n' * (1 << 20)
             old.rename(path)
             run('qemu-io', '-f', 'raw', '-c', 'read -P 5 0 64k', node.uri())
-            assert 'why' not in status(node)['volumes'][0] or not status(node)['volumes'][0]['why']
+            assert not node.status()['volumes'][0].get('why')
 
 
 def kill_amid_writes(node, size):
@@ -147,12 +142,12 @@ def kill_amid_writes(node, size):
               for word in ('-c', f'aio_write -P 1 {at} 4M')]
     load = subprocess.Popen(['qemu-io', '-f', 'raw', *writes, '-c', 'aio_flush', node.uri()],
                             stdout=subprocess.DEVNULL)
-    until(lambda: status(node)['rtas'][0]['in_flight'] >= 4 or load.poll() is not None, LIMIT)
+    until(lambda: node.status()['rtas'][0]['in_flight'] >= 4 or load.poll() is not None, LIMIT)
     load.kill()
     load.wait()
     kill_rtas(node)
-    return until(lambda: status(node)['rtas'][0]['state'] == 'ready', LIMIT) and \
-        status(node)['rtas'][0]['replays'] > 0
+    return until(lambda: node.status()['rtas'][0]['state'] == 'ready', LIMIT) and \
+        node.status()['rtas'][0]['replays'] > 0
 
 
 @case
@@ -201,7 +196,7 @@ def a_stopped_rta_delays_and_loses_nothing():
         timer.start()
         run('qemu-io', '-f', 'raw', '-c', 'write -P 5 0 64k', '-c', 'read -P 5 0 64k', node.uri())
         timer.join()
-        assert status(node)['rtas'][0]['restarts'] == 0
+        assert node.status()['rtas'][0]['restarts'] == 0
 
 
 @case
@@ -244,7 +239,7 @@ def a_restarted_node_serves_the_same_volume():
         uuids = []
         for _ in range(2):
             with Node(path) as node:
-                uuids.append(status(node)['volumes'][0]['uuid'])
+                uuids.append(node.status()['volumes'][0]['uuid'])
         assert uuids[0] == uuids[1], uuids
 
 
