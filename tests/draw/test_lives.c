@@ -14,7 +14,7 @@ static struct lives lives;
 static void fresh(void)
 {
     static const struct story_bounds all = {
-        .to_packet = UINT64_MAX, .to = UINT64_MAX, .event_max = STORY_EVENT_MAX};
+        .to_packet = UINT64_MAX, .to = UINT64_MAX, .event_max = 500};
     story_destroy(&story);
     memset(&lives, 0, sizeof lives);
     assert_true(story_create(&story, &all, 0));

@@ -37,7 +37,7 @@ static instant_ns at;
 static int setup(void **state)
 {
     const struct story_bounds bounds = {
-        .to_packet = UINT64_MAX, .to = UINT64_MAX, .event_max = STORY_EVENT_MAX};
+        .to_packet = UINT64_MAX, .to = UINT64_MAX, .event_max = 500};
     packet = 0;
     at = 100 * NS_PER_S;
     return story_create(&story, &bounds, at) ? 0 : -1;

@@ -27,6 +27,7 @@
 #include "node/interface/volume.h"
 #include "node/loop/loop.h"
 #include "tests/octets.h"
+#include "tests/pages.h"
 #include "text/addresses.h"
 
 enum {
@@ -349,8 +350,8 @@ static inline struct octet_stage *stage_create(bool by_unix)
         snprintf(s->path, sizeof s->path, "/tmp/weft-stage.%d", (int)getpid());
         snprintf(s->listen.of[0], ADDRESS_MAX, "unix:%s", s->path);
     }
-    s->volume = calloc(1, STAGE_LEN);
-    s->buffer = calloc(1, STAGE_LEN);
+    s->volume = pages_create(STAGE_LEN);
+    s->buffer = pages_create(STAGE_LEN);
     for (unsigned i = 0; i < 2; i++) {
         s->rows[i] = (struct resource){
             .volume = STAGE_VOLUME + i,
@@ -433,7 +434,7 @@ static inline void stage_destroy(struct octet_stage *s)
         close(s->words[i]);
         close(s->echo[i]);
     }
-    free(s->volume);
-    free(s->buffer);
+    pages_destroy(s->volume, STAGE_LEN);
+    pages_destroy(s->buffer, STAGE_LEN);
     free(s);
 }

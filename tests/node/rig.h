@@ -12,6 +12,7 @@
 #include "node/cta/cta.h"
 #include "node/rta/rta.h"
 #include "tests/node/fake_bus.h"
+#include "tests/pages.h"
 
 enum {
     RIG_POOL_LEN = 2 * NODE_TRANSFER_MAX,
@@ -374,7 +375,7 @@ static inline struct rig *rig_create(void)
 {
     struct rig *rig = calloc(1, sizeof *rig);
     fake_bus_init(&rig->bus, 1, 0, 0);
-    rig->pool = calloc(1, RIG_POOL_LEN);
+    rig->pool = pages_create(RIG_POOL_LEN);
     rig->now = 1;
     rig->transfer_max = NODE_TRANSFER_MAX;
     rig->depth = 64;
@@ -430,7 +431,7 @@ static inline void rig_destroy(struct rig *rig)
     if (rig->rta != NULL) {
         rta_destroy(rig->rta);
     }
-    free(rig->pool);
+    pages_destroy(rig->pool, RIG_POOL_LEN);
     free(rig);
 }
 

@@ -10,6 +10,7 @@
 //     SEED=7 build/tests/test_transport_seeds     # that one;  SEEDS=20000: so many
 #include <stdlib.h>
 
+#include "tests/pages.h"
 #include "tests/seeds.h"
 #include "tests/transport/transport.h"
 
@@ -40,6 +41,7 @@ struct sent {
     uint8_t octets[SLOT_LEN];
     bool has_arrived;
 };
+enum { SENT_LEN = MESSAGE_MAX * sizeof(struct sent) };
 
 struct side {
     struct end *end;
@@ -323,7 +325,7 @@ static void begin(struct run *r, uint64_t seed)
         struct side *s = &r->sides[i];
         s->end = &r->world->ends[i];
         s->peer = &r->sides[i ^ 1];
-        s->sent = calloc(MESSAGE_MAX, sizeof *s->sent);
+        s->sent = (struct sent *)pages_create(SENT_LEN);
         draw_octets(r, s->shadow, TARGET_LEN);
     }
     for (unsigned i = 0; i < 2; i++) {
@@ -427,8 +429,8 @@ static void run_seed(uint64_t seed)
     }
     finish(r);
     world_close(r->world);
-    free(r->sides[0].sent);
-    free(r->sides[1].sent);
+    pages_destroy((uint8_t *)r->sides[0].sent, SENT_LEN);
+    pages_destroy((uint8_t *)r->sides[1].sent, SENT_LEN);
     free(r);
 }
 
