@@ -34,6 +34,19 @@ bool config_rta_parse(const char *word, enum host_rta *ret)
     return false;
 }
 
+// For one more: where there are a power of two, for as many again.
+static bool make_room(struct host_config *config)
+{
+    size_t count = config->volume_count;
+    if ((count & (count - 1)) == 0) {
+        struct volume_wish *longer =
+            reallocarray(config->volumes, count > 0 ? 2 * count : 1, sizeof *longer);
+        config->volumes = longer != NULL ? longer : config->volumes;
+        return longer != NULL;
+    }
+    return true;
+}
+
 int config_volume_add(struct host_config *config, const struct volume_wish *wish)
 {
     for (size_t i = 0; i < config->volume_count; i++) {
@@ -41,12 +54,9 @@ int config_volume_add(struct host_config *config, const struct volume_wish *wish
             return -EEXIST;
         }
     }
-    struct volume_wish *longer =
-        reallocarray(config->volumes, config->volume_count + 1, sizeof *longer);
-    if (longer == NULL) {
+    if (!make_room(config)) {
         return -ENOMEM;
     }
-    config->volumes = longer;
     config->volumes[config->volume_count++] = *wish;
     return 0;
 }
