@@ -9,8 +9,8 @@
 
 #include "base/sanitized.h"
 
-// Under a sanitizer a third of those that run without one.
-enum { SEEDS_DEFAULT = IS_SANITIZED ? 100 : 300 };
+// Under a sanitizer a sixth of those that run without one.
+enum { SEEDS_DEFAULT = IS_SANITIZED ? 50 : 300 };
 enum { SEEDS_SOAK = 20000, FAILURES_MAX = 10 };
 
 static struct sim sim;

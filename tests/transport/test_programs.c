@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/sanitized.h"
 #include "tests/transport/transport.h"
 
 static const struct test_transport *const transports[] = {
@@ -10,6 +11,8 @@ static const struct test_transport *const transports[] = {
     &transport_rc,     &transport_uc,       &transport_ud};
 
 enum { LEN = 3000, REMOTE = 16384, SINK = 32768 };
+// Under a sanitizer a quarter of those that run without one.
+enum { SEED_COUNT = IS_SANITIZED ? 5 : 20 };
 
 // Of a receive that was posted with `capacity` octets at `offset`.
 static void expect_received(const struct end *end, size_t offset, uint32_t capacity, size_t len,
@@ -712,7 +715,7 @@ static void run_trial(void **state)
     const struct trial *trial = *state;
     struct world_options options = trial->program->options;
     options.has_srq = trial->has_srq;
-    for (options.seed = 1; options.seed <= 20; options.seed++) {
+    for (options.seed = 1; options.seed <= SEED_COUNT; options.seed++) {
         struct world *w = world_open(trial->transport, &options);
         trial->program->run(w);
         world_close(w);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "base/sanitized.h"
 #include "view/place.h"
 #include "view/tree.h"
 
@@ -112,7 +113,7 @@ static int make_though_unwanted(void)
 // One after the other, each looking at what others are about to make.
 static int make_many_times(void)
 {
-    enum { TIMES = 40 };
+    enum { TIMES = IS_SANITIZED ? 10 : 40 };
     for (unsigned i = 0; i < TIMES; i++) {
         if (status_of(child(make_and_look)) != 0) {
             return 1;
