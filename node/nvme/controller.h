@@ -112,7 +112,7 @@ struct nvme_command {
     bool flushes_behind;              // a write that shall be stable, on a volume without FUA
     uint32_t range_at, range_count;   // Dataset Management, Copy
     uint32_t range_done, blocks_done; // Copy: blocks, of the range and of all
-    uint32_t block_len;               // Copy: as it was when it began
+    uint32_t block_len;               // of the namespace, when it was looked at
     struct nvme_command *compare;     // a fused Write: that one; NULL: alone
     struct nvme_command *fused_write; // a fused Compare: that one; NULL: alone, or it has not come
     unsigned fetch_count;             // a fused Write: data of the two still to come

@@ -35,12 +35,12 @@ static bool can(const struct nvme_command *command, uint32_t ability)
 
 void nvme_io_range(const struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
 {
-    uint32_t block_len = volume_of(command)->block_len;
-    *ret_offset = get_le64(command->sqe + NVME_RW_OFF_SLBA) * block_len;
-    *ret_len = (get_le16(command->sqe + NVME_RW_OFF_NLB) + UINT64_C(1)) * block_len;
+    *ret_offset = get_le64(command->sqe + NVME_RW_OFF_SLBA) * command->block_len;
+    *ret_len = (get_le16(command->sqe + NVME_RW_OFF_NLB) + UINT64_C(1)) * command->block_len;
 }
 
-// The octets of the volume that the command names. False: refused.
+// The octets of the volume that the command names, in the blocks that there are now: there may be
+// others when it goes on, and the descriptor has been looked at for these. False: refused.
 static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
 {
     const struct nvme_volume *volume = volume_of(command);
@@ -50,6 +50,7 @@ static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint6
         fail(command, NVME_LBA_OUT_OF_RANGE, NVME_RW_OFF_SLBA);
         return false;
     }
+    command->block_len = volume->block_len;
     nvme_io_range(command, ret_offset, ret_len);
     return true;
 }

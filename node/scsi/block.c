@@ -51,7 +51,7 @@ static bool is_within(const struct scsi_task *task, uint64_t lba, uint64_t block
 
 static uint64_t octets_of(const struct scsi_task *task, uint64_t blocks)
 {
-    return blocks * task->nexus->unit->block_len;
+    return blocks * task->block_len;
 }
 
 // The first block that is none is told.
@@ -82,7 +82,7 @@ static bool transfer_take(struct scsi_task *task, instant_ns now)
     if (!range_take(task, now)) {
         return false;
     }
-    if (task->blocks > NODE_TRANSFER_MAX / task->nexus->unit->block_len) {
+    if (task->blocks > NODE_TRANSFER_MAX / task->block_len) {
         task_fail(task, FAULT_CDB_FIELD, now);
         return false;
     }
@@ -186,8 +186,7 @@ static const struct task_way write_way = {.on_transfer = write_on_transfer,
 // last octets are there. As FCP-4 has it, and with its residual: so much is missing. False: no.
 static bool whole_blocks_take(struct scsi_task *task, instant_ns now)
 {
-    bool is_part =
-        task->out_max < task->whole_len && task->out_max % task->nexus->unit->block_len != 0;
+    bool is_part = task->out_max < task->whole_len && task->out_max % task->block_len != 0;
     if (is_part) {
         task->moved_len = task->whole_len;
         task_fail(task, FAULT_PART_OF_A_BLOCK, now);
@@ -200,7 +199,7 @@ static void submit_with_data(struct scsi_task *task, enum node_operation operati
     if (!whole_blocks_take(task, now)) {
         return;
     }
-    uint64_t there = task->out_max / task->nexus->unit->block_len;
+    uint64_t there = task->out_max / task->block_len;
     uint64_t blocks = task->blocks < there ? task->blocks : there;
     unsigned flags = stable_flags(task);
     if (blocks == 0) {
@@ -241,13 +240,13 @@ static enum verify_check check_of(const struct scsi_task *task)
 
 static uint64_t chunk_blocks(const struct scsi_task *task)
 {
-    uint64_t left = task->blocks - task->done, most = CHUNK_MAX / task->nexus->unit->block_len;
+    uint64_t left = task->blocks - task->done, most = CHUNK_MAX / task->block_len;
     return left < most ? left : most;
 }
 
 static bool is_same(const struct scsi_task *task, const uint8_t *read, uint32_t len)
 {
-    uint32_t block_len = task->nexus->unit->block_len;
+    uint32_t block_len = task->block_len;
     if (check_of(task) == CHECK_ALL) {
         return memcmp(read, task->scratch + octets_of(task, task->done), len) == 0;
     }
@@ -266,7 +265,7 @@ static void verify_on_transfer(struct scsi_task *task, instant_ns now)
     uint32_t len = task->service.buffer.len;
     bool is_as_expected = check_of(task) == CHECK_MEDIUM || is_same(task, task->service.data, len);
     task_transferred(task, NODE_OK, now);
-    task->done += len / task->nexus->unit->block_len;
+    task->done += len / task->block_len;
     if (is_as_expected) {
         verify_next(task, now);
     } else {
@@ -315,7 +314,7 @@ static void write_verify_on_transfer(struct scsi_task *task, instant_ns now)
 
 static void write_verify_on_done(struct scsi_task *task, instant_ns now)
 {
-    task->done += task->service.len / task->nexus->unit->block_len;
+    task->done += task->service.len / task->block_len;
     write_verify_next(task, now);
 }
 
@@ -353,7 +352,7 @@ void execute_write_verify(struct scsi_task *task, instant_ns now)
     if (!transfer_take(task, now) || !whole_blocks_take(task, now)) {
         return;
     }
-    uint64_t there = task->out_max / task->nexus->unit->block_len;
+    uint64_t there = task->out_max / task->block_len;
     enum verify_check check = check_of(task);
     task->blocks = task->blocks < there ? task->blocks : there;
     uint64_t len = octets_of(task, task->blocks);
@@ -374,7 +373,7 @@ static void same_next(struct scsi_task *task, instant_ns now);
 
 static void same_on_transfer(struct scsi_task *task, instant_ns now)
 {
-    uint32_t block_len = task->nexus->unit->block_len;
+    uint32_t block_len = task->block_len;
     uint8_t *to = task->service.data;
     for (uint32_t at = 0; at < task->service.data_len; at += block_len) {
         memcpy(to + at, task->scratch, block_len);
@@ -384,7 +383,7 @@ static void same_on_transfer(struct scsi_task *task, instant_ns now)
 
 static void same_on_done(struct scsi_task *task, instant_ns now)
 {
-    task->done += task->service.len / task->nexus->unit->block_len;
+    task->done += task->service.len / task->block_len;
     same_next(task, now);
 }
 
@@ -419,7 +418,7 @@ static void run_same(struct scsi_task *task, instant_ns now)
 // No number of blocks stands for all up to the end.
 void execute_write_same(struct scsi_task *task, instant_ns now)
 {
-    uint32_t block_len = task->nexus->unit->block_len;
+    uint32_t block_len = task->block_len;
     bool has_no_data = (task->cdb[1] & SAME_NO_DATA) != 0 && scsi_cdb_len(task->cdb[0]) == 16;
     if (!range_take(task, now)) {
         return;

@@ -183,9 +183,13 @@ static enum scsi_fault door_fault(struct scsi_task *task)
     return is_protected ? FAULT_WRITE_PROTECTED : FAULT_NONE;
 }
 
+// It counts in the blocks that the unit has now: of its data some may come, or have to be compared,
+// when the unit has others, and they are as long as they were.
 static void begin(struct scsi_task *task, instant_ns now)
 {
+    const struct logical_unit *unit = task->nexus->unit;
     enum scsi_fault fault = door_fault(task);
+    task->block_len = unit != NULL ? unit->block_len : 0;
     if (fault != FAULT_NONE) {
         task_fail(task, fault, now);
     } else if (reservation_conflicts(task)) {
@@ -257,7 +261,7 @@ static enum scsi_fault fault_of(const struct scsi_task *task)
 // Which block the medium has lost is known where it was asked for one alone.
 static bool is_one_block(const struct scsi_task *task)
 {
-    return task->service.len == task->nexus->unit->block_len;
+    return task->service.len == task->block_len;
 }
 
 // SBC-3 section 5.2: of COMPARE AND WRITE the first octet that is not as expected is told.

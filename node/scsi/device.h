@@ -153,6 +153,7 @@ struct scsi_task {
     uint32_t scratch_len;
     enum task_place place; // in the set of its unit,
     struct list_link turn; // and of those that wait
+    uint32_t block_len;    // of the unit, when it began
     uint64_t lba, blocks;  // of the command,
     uint64_t done;         // and how much of that is over
     struct list_link link; // the nexus's

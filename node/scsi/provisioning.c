@@ -41,7 +41,7 @@ static void descriptor_emit(uint8_t *at, uint64_t lba, uint64_t blocks, bool is_
 // answer, which the initiator takes up again behind it.
 static uint32_t descriptors_emit(const struct scsi_task *task, uint32_t extent_count)
 {
-    const uint32_t block_len = task->nexus->unit->block_len;
+    const uint32_t block_len = task->block_len;
     uint8_t *at = task->scratch + STATUS_HEADER_LEN;
     uint64_t octet = task->lba * block_len, lba = task->lba;
     for (uint32_t i = 0; i < extent_count; i++) {

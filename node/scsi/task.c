@@ -196,7 +196,7 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
 {
     const struct nexus *nexus = task->nexus;
     const struct scsi_target_parts *parts = &nexus->it->target->parts;
-    uint64_t len = blocks * nexus->unit->block_len;
+    uint64_t len = blocks * task->block_len;
     bool swaps = operation == NODE_COMPARE_AND_WRITE;
     bool has_data =
         operation == NODE_READ || operation == NODE_WRITE || operation == NODE_OR_WRITE || swaps;
@@ -207,7 +207,7 @@ void task_submit(struct scsi_task *task, const struct task_way *way, enum node_o
         (struct service_request){.connection = nexus->connection,
                                  .operation = (uint8_t)operation,
                                  .flags = (uint16_t)flags,
-                                 .offset = lba * nexus->unit->block_len,
+                                 .offset = lba * task->block_len,
                                  .len = len,
                                  .data_len = has_data ? (uint32_t)len << swaps : answer_len,
                                  .deadline = INSTANT_NEVER};

@@ -119,6 +119,33 @@ static void what_waits_to_be_bound_ends_with_its_queue(void **state)
     stage_destroy(s);
 }
 
+// The namespace has others when the queue is bound: a device that was formatted anew.
+static void a_pair_moves_the_blocks_that_its_descriptors_were_looked_at_for(void **state)
+{
+    struct stage *s = stage_create(ALL);
+    stage_group(s);
+    struct session session = session_on(s, STAGE_HOST);
+    struct line *other = line_open(s);
+    line_connect(other, STAGE_HOST, 2, session.cntlid, 0);
+    turn(s);
+    s->is_slow = true;
+    fused_send(other, 3);
+    s->rows[2].profile.block_size = 8 * STAGE_BLOCK;
+    stage_advertise(s);
+    stage_answer(s);
+    turn(s);
+    assert_int_equal(s->request_count, 1);
+    struct service_request *request = stage_take(s);
+    assert_int_equal(request->operation, NODE_COMPARE_AND_WRITE);
+    assert_int_equal(request->len, STAGE_BLOCK);
+    assert_int_equal(request->data_len, 2 * STAGE_BLOCK);
+    stage_complete(s, request, NODE_OK);
+    assert_int_equal(line_answer(other).status, NVME_OK);
+    line_end(other);
+    session_leave(&session);
+    stage_destroy(s);
+}
+
 static void what_waits_to_be_bound_is_aborted(void **state)
 {
     struct stage *s = stage_create(ALL);
@@ -269,6 +296,7 @@ int main(void)
         cmocka_unit_test(a_queue_is_bound_by_the_first_command),
         cmocka_unit_test(what_the_uma_refuses_is_a_status_of_the_command),
         cmocka_unit_test(what_waits_to_be_bound_ends_with_its_queue),
+        cmocka_unit_test(a_pair_moves_the_blocks_that_its_descriptors_were_looked_at_for),
         cmocka_unit_test(what_waits_to_be_bound_is_aborted),
         cmocka_unit_test(a_volume_that_goes_is_let_go_of_when_its_commands_have_ended),
         cmocka_unit_test(a_host_that_comes_back_waits_for_no_other_namespace),

@@ -547,6 +547,43 @@ static void a_step_that_fails_ends_the_command(void **state)
     expect_good(compare(0, 1), 0, 1024, "compare and write 0+1\n");
 }
 
+static void blocks_become(uint32_t len)
+{
+    stage->row.profile.block_size = len;
+    stage_advertise();
+    stage->nexuses[0].attentions = 0;
+}
+
+// A device that was formatted anew has others: of the node's own memory nothing is read for them.
+static void a_command_counts_in_the_blocks_that_there_were_when_it_began(void **state)
+{
+    enum { OTHER = 8 * STAGE_BLOCK_LEN };
+    static const struct {
+        uint8_t opcode, flags;
+        uint32_t out_len;
+        const char *trace;
+    } rows[] = {{0x41, 0, 512, "write 3+2\n"},
+                {0x93, 0, 512, "write 3+2\n"},
+                {0x2e, 2, 1024, "write 3+2\nflush 0+0\nread 3+2\n"},
+                {0x2f, 2, 1024, "read 3+2\n"}};
+    memset(stage->out, 7, 1024);
+    stage->holds_fetch = true;
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        uint8_t cdb[SCSI_CDB_LEN];
+        cdb_fill(cdb, rows[i].opcode, 3, 2);
+        cdb[1] = rows[i].flags;
+        stage->trace[0] = '\0';
+        blocks_become(STAGE_BLOCK_LEN);
+        stage_begin(&stage->task, 0, cdb, 0, rows[i].out_len);
+        assert_non_null(stage->fetching);
+        blocks_become(OTHER);
+        stage_fetch_now(stage->fetching);
+        assert_int_equal(stage->task.status, SCSI_GOOD);
+        assert_string_equal(stage->trace, rows[i].trace);
+        expect_volume(3, 2, stage->out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +611,7 @@ int main(void)
         STAGE_TEST(the_first_block_that_is_none_is_told),
         STAGE_TEST(a_block_that_the_medium_lost_is_told_where_it_is_known),
         STAGE_TEST(each_end_has_its_status),
+        STAGE_TEST(a_command_counts_in_the_blocks_that_there_were_when_it_began),
         STAGE_TEST(a_step_that_fails_ends_the_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
