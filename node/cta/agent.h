@@ -322,7 +322,7 @@ void service_expire(struct cta *cta, instant_ns now);
 // ---- bar.c
 
 // Does somebody else's reservation keep the operation from the route's volume?
-bool reservation_bars(const struct cta_route *route, unsigned operation);
+bool reservation_bars(const struct cta_route *route, unsigned operation, unsigned flags);
 // The claim of the route's own connection ends.
 void reservation_unclaim_of(struct cta_route *route);
 

@@ -4,13 +4,14 @@
 #include "node/interface/request.h"
 #include "node/interface/reservation.h"
 
-bool reservation_bars(const struct cta_route *route, unsigned operation)
+bool reservation_bars(const struct cta_route *route, unsigned operation, unsigned flags)
 {
     const struct reservation *r = route->route.reservation;
     if (r == NULL || (r->type == RESERVATION_NONE && r->claimed_by == 0)) {
         return false;
     }
-    bool writes = node_operation_facts(operation)->changes || operation == NODE_FLUSH;
+    bool flushes = operation == NODE_FLUSH && (flags & NODE_FOR_READ) == 0;
+    bool writes = node_operation_facts(operation)->changes || flushes;
     bool is_about_device = operation == NODE_PROFILE;
     return !is_about_device &&
            !reservation_allows(r, route->route.client.registrant, route->route.connection,

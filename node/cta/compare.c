@@ -70,7 +70,7 @@ static enum node_completion look(const struct transaction *t)
 // Between the halves its volume may have become somebody else's.
 static enum node_completion may_write(const struct transaction *t)
 {
-    bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation);
+    bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation, t->flags);
     return is_barred ? NODE_RESERVED : NODE_OK;
 }
 

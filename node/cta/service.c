@@ -195,7 +195,7 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
         request_complete(cta, route, request, NODE_TRANSFER, 0, now);
         return;
     }
-    if (reservation_bars(route, request->operation)) {
+    if (reservation_bars(route, request->operation, request->flags)) {
         request_complete(cta, route, request, NODE_RESERVED, 0, now);
         return;
     }
@@ -235,7 +235,7 @@ void service_feed(struct cta *cta, instant_ns now)
         struct cta_route *route = LIST_ENTRY(cta->hungry.next, struct cta_route, link);
         struct service_request *request =
             LIST_ENTRY(route->hungry.next, struct service_request, link);
-        bool is_barred = reservation_bars(route, request->operation);
+        bool is_barred = reservation_bars(route, request->operation, request->flags);
         list_remove(&route->link);
         if (!is_barred && !rates_allow(route, now)) {
             rates_wait(cta, route, now);
@@ -268,7 +268,7 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
     CHECK(t != NULL && t->request == request);
     if (t->state == TRANSACTION_FETCHING) {
         shares_note_come(cta, t->route, t->buffer.len);
-        bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation);
+        bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation, t->flags);
         if (outcome == NODE_OK && t->stands_by) {
             transaction_answer(cta, t, NODE_STANDBY, 0, now);
             transaction_end(cta, t);

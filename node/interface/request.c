@@ -7,7 +7,7 @@ static const struct node_operation_facts facts[NODE_OPERATION_COUNT] = {
                     .moves_to_device = true,
                     .changes = true,
                     .flags = NODE_FUA},
-    [NODE_FLUSH] = {.name = "flush"},
+    [NODE_FLUSH] = {.name = "flush", .flags = NODE_FOR_READ},
     [NODE_TRIM] = {.name = "trim", .has_range = true, .changes = true, .flags = NODE_FUA},
     [NODE_WRITE_ZEROES] = {.name = "write zeroes",
                            .has_range = true,

@@ -57,7 +57,8 @@ enum node_flag {
     NODE_FUA = 1 << 0,       // completed means stable
     NODE_NO_HOLE = 1 << 1,   // zeroes must be allocated, so that later writes find room
     NODE_FAST_ONLY = 1 << 2, // refuse (NODE_UNSUPPORTED) zeroes that cost as much as writing them
-    NODE_FLAG_ALL = (1 << 3) - 1,
+    NODE_FOR_READ = 1 << 3,  // a flush for who reads behind it: to reservations it is a read
+    NODE_FLAG_ALL = (1 << 4) - 1,
 };
 
 struct node_operation_facts {

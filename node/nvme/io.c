@@ -96,6 +96,32 @@ static bool data_take(struct nvme_command *command, uint64_t *ret_offset, uint64
     return range_take(command, ret_offset, ret_len) && data_fit(command, *ret_len);
 }
 
+// What is read with FUA is made stable before (NVM Express NVM Command Set 1.0 section 3.2.4): by a
+// flush, on the reader's behalf.
+static void read_submit(struct nvme_command *command, enum node_operation operation,
+                        uint64_t offset, uint64_t len, instant_ns now)
+{
+    bool is_stable = (control_of(command) & NVME_RW_FUA) == 0 || !can(command, VOLUME_CAN_FLUSH);
+    if (is_stable) {
+        nvme_command_submit(command, operation, 0, offset, len, now);
+    } else {
+        nvme_command_submit(command, NODE_FLUSH, NODE_FOR_READ, 0, 0, now);
+    }
+}
+
+// The flush is over, or the compare.
+static void read_go_on(struct nvme_command *command, instant_ns now)
+{
+    bool compares = command->sqe[NVME_SQE_OFF_OPCODE] == NVME_IO_COMPARE;
+    uint64_t offset, len;
+    if (command->service.operation != NODE_FLUSH) {
+        nvme_command_succeed(command);
+        return;
+    }
+    nvme_io_range(command, &offset, &len);
+    nvme_command_submit(command, compares ? NODE_COMPARE : NODE_READ, 0, offset, len, now);
+}
+
 static void execute_read(struct nvme_command *command, instant_ns now)
 {
     struct nvme_controller *c = command->queue->controller;
@@ -103,7 +129,7 @@ static void execute_read(struct nvme_command *command, instant_ns now)
     if (data_take(command, &offset, &len)) {
         c->reads++;
         c->octets_read += len;
-        nvme_command_submit(command, NODE_READ, 0, offset, len, now);
+        read_submit(command, NODE_READ, offset, len, now);
     }
 }
 
@@ -127,7 +153,7 @@ static void execute_compare(struct nvme_command *command, instant_ns now)
 {
     uint64_t offset, len;
     if (data_take(command, &offset, &len)) {
-        nvme_command_submit(command, NODE_COMPARE, 0, offset, len, now);
+        read_submit(command, NODE_COMPARE, offset, len, now);
     }
 }
 
@@ -136,7 +162,7 @@ static void execute_verify(struct nvme_command *command, instant_ns now)
 {
     uint64_t offset, len;
     if (range_take(command, &offset, &len) && buffer_fits(command, len)) {
-        nvme_command_submit(command, NODE_READ, 0, offset, len, now);
+        read_submit(command, NODE_READ, offset, len, now);
     }
 }
 
@@ -297,11 +323,11 @@ static const struct io_facts {
 } commands[] = {
     [NVME_IO_FLUSH] = {execute_flush, 0, false, .on_done = flush_next},
     [NVME_IO_WRITE] = {execute_write, 0, true},
-    [NVME_IO_READ] = {execute_read, 0, false},
-    [NVME_IO_COMPARE] = {execute_compare, 0, false},
+    [NVME_IO_READ] = {execute_read, 0, false, .on_done = read_go_on},
+    [NVME_IO_COMPARE] = {execute_compare, 0, false, .on_done = read_go_on},
     [NVME_IO_WRITE_ZEROES] = {execute_write_zeroes, VOLUME_CAN_WRITE_ZEROES, true},
     [NVME_IO_DATASET_MANAGEMENT] = {execute_dsm, VOLUME_CAN_TRIM, true, .on_done = trim_next},
-    [NVME_IO_VERIFY] = {execute_verify, 0, false, .on_buffer = verified},
+    [NVME_IO_VERIFY] = {execute_verify, 0, false, .on_buffer = verified, .on_done = read_go_on},
     [NVME_IO_RESERVATION_REGISTER] = {nvme_reservation_change, 0, false},
     [NVME_IO_RESERVATION_REPORT] = {nvme_reservation_report, 0, false},
     [NVME_IO_RESERVATION_ACQUIRE] = {nvme_reservation_change, 0, false},

@@ -158,18 +158,29 @@ static void read_on_transfer(struct scsi_task *task, instant_ns now)
 static const struct task_way read_way = {.on_transfer = read_on_transfer};
 
 // No more is read than the initiator takes.
-void execute_read(struct scsi_task *task, instant_ns now)
+static void read_wanted(struct scsi_task *task, instant_ns now)
 {
-    if (!transfer_take(task, now)) {
-        return;
-    }
-    uint32_t block_len = task->nexus->unit->block_len;
-    uint64_t wanted = ((uint64_t)task->in_max + block_len - 1) / block_len;
+    uint64_t wanted = ((uint64_t)task->in_max + task->block_len - 1) / task->block_len;
     uint64_t blocks = task->blocks < wanted ? task->blocks : wanted;
     if (blocks == 0) {
         task_succeed(task, now);
     } else {
         task_submit(task, &read_way, NODE_READ, 0, task->lba, blocks, now);
+    }
+}
+
+static const struct task_way read_flush_way = {.on_done = read_wanted};
+
+// What is read with FUA is made stable before (FUA, SBC-3 section 5.11).
+void execute_read(struct scsi_task *task, instant_ns now)
+{
+    if (!transfer_take(task, now)) {
+        return;
+    }
+    if (has_flag(task, FUA) && task->blocks > 0 && unit_can(task->nexus->unit, VOLUME_CAN_FLUSH)) {
+        task_submit(task, &read_flush_way, NODE_FLUSH, NODE_FOR_READ, 0, 0, now);
+    } else {
+        read_wanted(task, now);
     }
 }
 

@@ -82,11 +82,12 @@ static void each_operation_has_its_own_flags(void **state)
 {
     static const uint16_t allowed[NODE_DEVICE_OPERATION_COUNT] = {
         [NODE_WRITE] = NODE_FUA,
+        [NODE_FLUSH] = NODE_FOR_READ,
         [NODE_TRIM] = NODE_FUA,
         [NODE_WRITE_ZEROES] = NODE_FUA | NODE_NO_HOLE | NODE_FAST_ONLY};
     const struct volume_profile profile = profile_with(ALL);
     for (unsigned operation = NODE_WRITE; operation <= NODE_WRITE_ZEROES; operation++) {
-        for (unsigned bit = 0; bit < 4; bit++) {
+        for (unsigned bit = 0; bit < 5; bit++) {
             struct frame f = request_of(operation, 0, operation == NODE_FLUSH ? 0 : BLOCK,
                                         operation == NODE_WRITE ? BLOCK : 0);
             f.flags = (uint16_t)(1 << bit);

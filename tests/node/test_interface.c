@@ -46,7 +46,7 @@ static void every_operation_is_what_the_protocols_have_it_for(void **state)
     } rows[] = {
         {NODE_READ, "read", "rc", 0},
         {NODE_WRITE, "write", "rdw", NODE_FUA},
-        {NODE_FLUSH, "flush", "", 0},
+        {NODE_FLUSH, "flush", "", NODE_FOR_READ},
         {NODE_TRIM, "trim", "rw", NODE_FUA},
         {NODE_WRITE_ZEROES, "write zeroes", "rw", NODE_FUA | NODE_NO_HOLE | NODE_FAST_ONLY},
         {NODE_EXTENTS, "extents", "rc", 0},

@@ -180,6 +180,43 @@ static void a_command_moves_so_much_at_most(void **state)
 
 /* ---- Flush ----------------------------------------------------------------------------------- */
 
+// ... by a flush that reservations have be a read.
+static void what_is_read_with_fua_is_made_stable_before(void **state)
+{
+    static const struct {
+        uint8_t opcode, operation;
+    } rows[] = {
+        {NVME_IO_READ, NODE_READ}, {NVME_IO_COMPARE, NODE_COMPARE}, {NVME_IO_VERIFY, NODE_READ}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct session session = session_of(ALL);
+        struct stage *s = session.stage;
+        const struct io io = {rows[i].opcode, 3, 2, NVME_RW_FUA};
+        assert_int_equal(ask(&session, &io).status, AT_CTA);
+        struct service_request *request = stage_take(s);
+        assert_int_equal(request->operation, NODE_FLUSH);
+        assert_int_equal(request->flags, NODE_FOR_READ);
+        assert_int_equal(request->offset | request->len | request->data_len, 0);
+        stage_complete(s, request, NODE_OK);
+        request = stage_take(s);
+        assert_int_equal(request->operation, rows[i].operation);
+        assert_int_equal(request->flags, 0);
+        assert_int_equal(request->offset, 3 * STAGE_BLOCK);
+        assert_int_equal(request->len, 2 * STAGE_BLOCK);
+        stage_complete(s, request, NODE_MISCOMPARE);
+        assert_int_equal(line_answer(session.io).status, NVME_COMPARE_FAILURE);
+        ask(&session, &io);
+        stage_complete(s, stage_take(s), NODE_MEDIA); // the flush
+        assert_int_equal(line_answer(session.io).status, NVME_WRITE_FAULT);
+        assert_int_equal(s->request_count, 0);
+        session_leave(&session);
+
+        session = session_of(ALL & ~VOLUME_CAN_FLUSH); // there is nothing that is not
+        assert_int_equal(ask(&session, &io).status, AT_CTA);
+        assert_int_equal(session.stage->requests[0]->operation, rows[i].operation);
+        session_leave(&session);
+    }
+}
+
 static void a_volume_that_needs_no_flush_is_asked_for_none(void **state)
 {
     struct session session = session_of(VOLUME_CAN_WRITE);
@@ -425,6 +462,7 @@ int main(void)
         cmocka_unit_test(each_command_reaches_the_cta_as_it_is),
         cmocka_unit_test(what_cannot_be_is_refused_before_it_reaches_the_cta),
         cmocka_unit_test(a_command_moves_so_much_at_most),
+        cmocka_unit_test(what_is_read_with_fua_is_made_stable_before),
         cmocka_unit_test(a_volume_that_needs_no_flush_is_asked_for_none),
         cmocka_unit_test(all_namespaces_are_flushed_by_one_command),
         cmocka_unit_test(a_flush_of_all_ends_with_the_first_that_fails),

@@ -535,6 +535,26 @@ static void a_client_without_a_name_obeys_too(void **state)
     stage_end();
 }
 
+// What he may read he may have made stable.
+static void a_flush_for_who_reads_is_a_read(void **state)
+{
+    static const struct {
+        uint8_t type;
+        enum node_completion completion;
+    } rows[] = {{WRITE_EXCLUSIVE, NODE_OK}, {EXCLUSIVE_ACCESS, NODE_RESERVED}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct rig *rig = stage_begin("");
+        reserve_type(rig, rows[i].type);
+        struct service_request flush = rig_request(NODE_FLUSH, 0, 0);
+        flush.connection = OTHER;
+        flush.flags = NODE_FOR_READ;
+        rig_submit_request(rig, &flush);
+        rig_run(rig);
+        assert_int_equal(rig->last_completion, rows[i].completion);
+        stage_end();
+    }
+}
+
 static void a_claim_is_its_connections_and_ends_with_it(void **state)
 {
     struct rig *rig = stage_begin("");
@@ -649,6 +669,7 @@ int main(void)
         cmocka_unit_test(only_what_is_to_persist_outlives_its_volume),
         cmocka_unit_test(a_text_that_no_node_has_written_is_refused),
         cmocka_unit_test(a_client_without_a_name_obeys_too),
+        cmocka_unit_test(a_flush_for_who_reads_is_a_read),
         cmocka_unit_test(a_claim_is_its_connections_and_ends_with_it),
         cmocka_unit_test(data_that_come_too_late_are_not_written),
         cmocka_unit_test(who_preempts_and_aborts_hears_when_the_device_is_done),

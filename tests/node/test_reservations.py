@@ -162,6 +162,23 @@ def two_hosts_register_acquire_preempt_and_release():
         assert one.registrants()[1:] == (0, [])
 
 
+def flushes(node):
+    return node.status()['volumes'][0]['operations'].get('flush', 0)
+
+
+@case
+def who_may_only_read_may_read_what_is_stable():
+    with folder() as place:
+        (place / 'image').write_bytes(BLOCK * 64)
+        with hosts(f'disk={place}/image') as (node, one, two):
+            assert (one.register(1), one.acquire(1, 1)) == (OK, OK)
+            assert two.queue.ask(sqe(nvme.FLUSH, 9, 1)).status == RESERVED
+            before = flushes(node)
+            said = two.queue.ask(nvme.rw(nvme.READ, 0, 1, transport(512), nvme.FUA))
+            assert (said.status, said.data) == (OK, BLOCK)
+            assert flushes(node) == before + 1
+
+
 @case
 def every_type_reads_as_it_was_asked_for():
     with hosts() as (node, one, two):

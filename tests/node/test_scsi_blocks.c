@@ -212,6 +212,33 @@ static void what_is_to_be_stable_is_so_by_what_the_volume_has(void **state)
     }
 }
 
+static void what_is_read_with_fua_is_made_stable_before(void **state)
+{
+    for (unsigned k = 1; k < sizeof reads; k++) {
+        uint8_t cdb[SCSI_CDB_LEN];
+        cdb_fill(cdb, reads[k], 3, 2);
+        cdb[1] = 1 << 3;
+        stage_become(STAGE_ALL);
+        expect_good(cdb, 1024, 0, "flush 0+0\nread 3+2\n");
+        assert_int_equal(stage->in_len, 1024);
+        stage_become(STAGE_ALL & ~VOLUME_CAN_FLUSH); // there is nothing that is not
+        expect_good(cdb, 1024, 0, "read 3+2\n");
+        stage_become(STAGE_ALL);
+        cdb_fill(cdb, reads[k], 3, 0);
+        cdb[1] = 1 << 3;
+        expect_good(cdb, 1024, 0, "");
+    }
+    stage->holds = true;
+    stage_begin(&stage->task, 0, CDB(0x28, 1 << 3, 0, 0, 0, 3, 0, 0, 2), 1024, 0);
+    assert_int_equal(stage->held[0]->flags, NODE_FOR_READ); // reservations have it be a read
+    stage->holds = false;
+    stage->completion = NODE_MEDIA;
+    stage->fails_at = stage->served + 1;
+    stage_release();
+    assert_int_equal(stage->task.status, SCSI_CHECK_CONDITION);
+    assert_int_equal(stage->task.fault, FAULT_WRITE);
+}
+
 static void only_a_stop_flushes(void **state)
 {
     static const uint8_t rest[] = {1, 4, 5, 0x10, 0x80};
@@ -597,6 +624,7 @@ int main(void)
         STAGE_TEST(protection_information_is_refused),
         STAGE_TEST(every_range_is_held_to_the_volumes_end),
         STAGE_TEST(what_is_to_be_stable_is_so_by_what_the_volume_has),
+        STAGE_TEST(what_is_read_with_fua_is_made_stable_before),
         STAGE_TEST(only_a_stop_flushes),
         STAGE_TEST(verify_compares_as_it_is_told),
         STAGE_TEST(long_ranges_are_verified_piece_by_piece),
@@ -611,8 +639,8 @@ int main(void)
         STAGE_TEST(the_first_block_that_is_none_is_told),
         STAGE_TEST(a_block_that_the_medium_lost_is_told_where_it_is_known),
         STAGE_TEST(each_end_has_its_status),
-        STAGE_TEST(a_command_counts_in_the_blocks_that_there_were_when_it_began),
         STAGE_TEST(a_step_that_fails_ends_the_command),
+        STAGE_TEST(a_command_counts_in_the_blocks_that_there_were_when_it_began),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
