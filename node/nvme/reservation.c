@@ -4,6 +4,7 @@
 #include "node/interface/reservation.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -217,13 +218,28 @@ static void entry_put(struct report *report, const struct reservation *r,
     report->count++;
 }
 
-// Each controller of the registrant's host; one of no controller, if there is none. Who came by
-// another protocol has no identifier that a host could know: zeroes.
+// Reads it out of the registrant's name, where it is one that nvme_registrant_name has made; else
+// zeroes, for who came by another protocol has none that a host could know.
+static void hostid_of(const struct registrant *registrant, uint8_t ret[NVME_HOSTID_LEN])
+{
+    const size_t prefix_len = sizeof name_prefix - 1;
+    const char *digits = registrant->name + prefix_len;
+    bool is_host = strncmp(registrant->name, name_prefix, prefix_len) == 0 &&
+                   strspn(digits, "0123456789abcdef") == 2 * NVME_HOSTID_LEN &&
+                   digits[2 * NVME_HOSTID_LEN] == '\0';
+    memset(ret, 0, NVME_HOSTID_LEN);
+    for (unsigned i = 0; is_host && i < NVME_HOSTID_LEN; i++) {
+        char octet[3] = {digits[2 * (size_t)i], digits[2 * (size_t)i + 1]};
+        ret[i] = (uint8_t)strtoul(octet, NULL, 16);
+    }
+}
+
+// Each controller of the registrant's host; one of no controller, if there is none.
 static void registrant_put(struct report *report, const struct nvme_command *command,
                            const struct reservation *r, const struct registrant *registrant)
 {
-    static const uint8_t no_hostid[NVME_HOSTID_LEN] = {0};
     const struct nvme_target *target = command->queue->target;
+    uint8_t hostid[NVME_HOSTID_LEN];
     uint32_t volume = command->queue->bindings[command->nsid - 1].volume;
     unsigned before = report->count;
     for (unsigned i = 0; i < NVME_CONTROLLER_COUNT_MAX; i++) {
@@ -237,7 +253,8 @@ static void registrant_put(struct report *report, const struct nvme_command *com
         }
     }
     if (report->count == before) {
-        entry_put(report, r, registrant, NVME_CNTLID_DYNAMIC, no_hostid);
+        hostid_of(registrant, hostid);
+        entry_put(report, r, registrant, NVME_CNTLID_DYNAMIC, hostid);
     }
 }
 

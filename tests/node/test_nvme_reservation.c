@@ -245,6 +245,28 @@ static void the_report_has_each_controller_of_each_registrant(void **state)
     line_end(other);
 }
 
+static void a_registrant_that_is_not_connected_has_its_identifier_in_the_report(void **state)
+{
+    static const uint8_t gone[] = {0xa0, 1, 0xb2, 3,  0xc4, 5,  0xd6, 7,
+                                   0xe8, 9, 0xfa, 11, 12,   13, 14,   15};
+    static const uint8_t none[NVME_HOSTID_LEN] = {0};
+    static const struct {
+        const char *name;
+        const uint8_t *hostid;
+    } rows[] = {{"hostid:a001b203c405d607e809fa0b0c0d0e0f", gone},
+                {"hostid:a001b203c405d607e809fa0b0c0d0e0f,i,0x1", none}, // an initiator's
+                {"hostid:a001b203c405d607e809fa0b0c0d0e0", none},
+                {"iqn.2026-11.test:a001b203c405d607e809fa0b0c0d0e0f", none}};
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        book.registrant_count = 0;
+        enrol(rows[i].name, KEY);
+        assert_int_equal(report(NVME_REPORT_HEADER_LEN + NVME_REPORT_ENTRY_LEN, true), NVME_OK);
+        const uint8_t *entry = io->came + NVME_REPORT_HEADER_LEN;
+        assert_int_equal(get_le16(entry + NVME_REPORT_ENTRY_OFF_CNTLID), NVME_CNTLID_DYNAMIC);
+        assert_memory_equal(entry + NVME_REPORT_ENTRY_OFF_HOSTID, rows[i].hostid, NVME_HOSTID_LEN);
+    }
+}
+
 static void a_report_that_is_cut_short_counts_what_is_left_out(void **state)
 {
     static const uint32_t lens[] = {4, 8, 12, 64, 68, 128, 132, 192};
@@ -376,6 +398,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_host_without_identifier_registers_nothing, begin, end),
         cmocka_unit_test_setup_teardown(the_report_has_each_controller_of_each_registrant, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(
+            a_registrant_that_is_not_connected_has_its_identifier_in_the_report, begin, end),
         cmocka_unit_test_setup_teardown(a_report_that_is_cut_short_counts_what_is_left_out, begin,
                                         end),
         cmocka_unit_test_setup_teardown(a_report_must_be_extended_and_fit, begin, end),

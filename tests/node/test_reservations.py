@@ -10,7 +10,7 @@ import nbd_client as nbd
 import nvme_host as nvme
 from iscsi_host import WRITE, Initiator
 from nvme_host import session, sqe, transport
-from serving import Iscsi, Nvme, case, folder, main, signal, weft
+from serving import Iscsi, Nvme, case, folder, main, signal, until, weft
 
 GOOD, CONFLICT = 0, 0x18
 REGISTER, RESERVE, RELEASE, CLEAR, PREEMPT = range(5)
@@ -160,6 +160,18 @@ def two_hosts_register_acquire_preempt_and_release():
         assert one.registrants()[1] == 0
         assert one.release(0, 0x33, 1) == OK  # clear
         assert one.registrants()[1:] == (0, [])
+
+
+@case
+def a_host_that_is_gone_is_reported_by_its_identifier():
+    with Nvme('disk=ram:1M') as node, contextlib.ExitStack() as stack:
+        two = Host(stack, node, TWO)
+        with contextlib.ExitStack() as leaving:
+            one = Host(leaving, node, ONE)
+            assert (one.register(0x11), two.register(0x22)) == (OK, OK)
+            assert one.acquire(1, 0x11) == OK
+        until(lambda: node.status()['nvme']['sessions'] == 1)
+        assert two.registrants() == (2, 1, [(1, 0x11, ONE), (0, 0x22, TWO)])
 
 
 def flushes(node):
