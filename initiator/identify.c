@@ -178,6 +178,16 @@ static void vendor_keep(struct weft_nvme *nvme, uint32_t nsid)
     memcpy(nvme->vendor.said, nvme->admin_data + NVME_NS_OFF_VENDOR, sizeof nvme->vendor.said);
 }
 
+// The format in use: by the lowest four bits, and where there are more than sixteen formats by bits
+// 6:5 above these (NVM Express NVM Command Set 1.0, Identify Namespace, FLBAS).
+static const uint8_t *format_of(const uint8_t *data)
+{
+    unsigned in_use = data[NVME_NS_OFF_FLBAS];
+    bool is_short = data[NVME_NS_OFF_NLBAF] < 16; // less 1
+    unsigned above = is_short ? 0 : (in_use >> 5 & 3) << 4;
+    return data + NVME_NS_OFF_LBAF + 4 * (size_t)(above | (in_use & 0xf));
+}
+
 static int namespace_identify(struct weft_nvme *nvme, uint32_t nsid,
                               struct weft_nvme_namespace *ret, struct why *ret_why)
 {
@@ -191,7 +201,7 @@ static int namespace_identify(struct weft_nvme *nvme, uint32_t nsid,
     if (blocks == 0) {
         return initiator_why(ret_why, -ENOENT, "%s has no namespace %u", nvme->info.nqn, nsid);
     }
-    const uint8_t *format = data + NVME_NS_OFF_LBAF + 4 * (data[NVME_NS_OFF_FLBAS] & 0xf);
+    const uint8_t *format = format_of(data);
     uint8_t shift = format[NVME_NS_LBAF_OFF_LBADS];
     if (shift < BLOCK_SHIFT_MIN || shift > BLOCK_SHIFT_MAX || get_le16(format) != 0) {
         return initiator_why(ret_why, -EPROTO,

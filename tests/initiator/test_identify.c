@@ -301,12 +301,13 @@ static int identify(uint32_t nsid, struct weft_nvme_namespace *ret)
     return weft_nvme_identify(&nvme, nsid, ret, why.text);
 }
 
-// The format in use is one of sixteen.
+// The format in use is one of sixteen, where NLBAF does not tell of more.
 static void each_field_of_a_namespace_is_taken(void **state)
 {
     struct weft_nvme_namespace ns;
     for (uint8_t format = 0; format < 16; format++) {
         setup(NULL);
+        namespace_page[NVME_NS_OFF_NLBAF] = 15;
         namespace_page[NVME_NS_OFF_FLBAS] = 0xf0 | format;
         namespace_page[NVME_NS_OFF_LBAF + NVME_NS_LBAF_OFF_LBADS] = 0;
         namespace_page[NVME_NS_OFF_LBAF + 4 * format + NVME_NS_LBAF_OFF_LBADS] = 12;
@@ -324,6 +325,20 @@ static void each_field_of_a_namespace_is_taken(void **state)
         assert_int_equal(known->is_read_only, format % 2 != 0);
         assert_int_equal(known->access, WEFT_NVME_OPTIMIZED);
         assert_null(initiator_namespace_find(&nvme, 4));
+    }
+}
+
+static void of_many_formats_two_more_bits_say_which(void **state)
+{
+    struct weft_nvme_namespace ns;
+    for (unsigned format = 0; format < 64; format++) {
+        setup(NULL);
+        namespace_page[NVME_NS_OFF_NLBAF] = format % 2 == 0 ? 16 : 63;
+        namespace_page[NVME_NS_OFF_FLBAS] = (uint8_t)(0x90 | (format >> 4) << 5 | (format & 0xf));
+        namespace_page[NVME_NS_OFF_LBAF + NVME_NS_LBAF_OFF_LBADS] = 0;
+        namespace_page[NVME_NS_OFF_LBAF + 4 * format + NVME_NS_LBAF_OFF_LBADS] = 12;
+        assert_int_equal(identify(5, &ns), 0);
+        assert_int_equal(ns.block_len, 4096);
     }
 }
 
@@ -567,6 +582,7 @@ int main(void)
         CASE(lists_are_read_to_their_end_or_as_far_as_there_is_room),
         CASE(a_list_that_does_not_ascend_is_refused),
         CASE(each_field_of_a_namespace_is_taken),
+        CASE(of_many_formats_two_more_bits_say_which),
         CASE(a_namespace_of_no_use_is_refused),
         CASE(identifiers_are_taken_from_their_descriptors),
         CASE(descriptors_end_with_their_page),
