@@ -182,6 +182,8 @@ static int error_of(enum node_completion completion)
         return -ENOTCONN;
     case NODE_RANGE:
         return -ERANGE;
+    case NODE_RESERVED:
+        return -EBADE;
     default:
         return -EIO;
     }

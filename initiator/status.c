@@ -33,6 +33,7 @@ static const struct status_facts statuses[] = {
     {NVME_LBA_OUT_OF_RANGE, ERANGE, "LBA Out of Range"},
     {NVME_CAPACITY_EXCEEDED, ENOSPC, "Capacity Exceeded"},
     {NVME_NAMESPACE_NOT_READY, EBUSY, "Namespace Not Ready"},
+    {NVME_RESERVATION_CONFLICT, EBADE, "Reservation Conflict"},
     {NVME_INVALID_QUEUE_ID, EINVAL, "Invalid Queue Identifier"},
     {NVME_AER_LIMIT, EBUSY, "Async Event Limit"},
     {NVME_INVALID_LOG_PAGE, ENOENT, "Invalid Log Page"},

@@ -208,7 +208,8 @@ struct weft_nvme_io {
     void (*on_complete)(struct weft_nvme_io *io);
     void *context; // the program's
 
-    int error;       // when complete: 0 or a negative errno
+    int error;       // when complete: 0 or a negative errno; -EBADE: another host has reserved the
+                     // namespace
     uint16_t status; // as NVM Express numbers them: type in bits 10..8, code in 7..0; 0 also where
                      // no answer came, as after -ECONNRESET, -ETIMEDOUT, -ECANCELED
     bool may_retry;  // the target does not say that asking again is useless

@@ -80,6 +80,8 @@ static enum node_completion completion_of(int error)
         return NODE_RETRY;
     case -ERANGE:
         return NODE_RANGE;
+    case -EBADE:
+        return NODE_RESERVED;
     case -EINVAL:
     case -EMSGSIZE:
         return NODE_MALFORMED;

@@ -171,7 +171,11 @@ static void decode(struct ddm_command *command)
     case SCSI_GOOD:
     case SCSI_CONDITION_MET:
         break;
-    default: // busy, reserved by another, task set full, aborted by another
+    case SCSI_RESERVATION_CONFLICT: // until it is released, which may be never
+        command->completion = NODE_RESERVED;
+        command->detail = status;
+        break;
+    default: // busy, task set full, aborted by another
         command->completion = NODE_RETRY;
         command->detail = status;
     }

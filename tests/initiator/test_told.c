@@ -490,6 +490,7 @@ static void statuses_have_a_name_and_an_errno(void **state)
         {0x080, -ERANGE, "LBA Out of Range"},
         {0x081, -ENOSPC, "Capacity Exceeded"},
         {0x082, -EBUSY, "Namespace Not Ready"},
+        {0x083, -EBADE, "Reservation Conflict"},
         {0x101, -EINVAL, "Invalid Queue Identifier"},
         {0x105, -EBUSY, "Async Event Limit"},
         {0x109, -ENOENT, "Invalid Log Page"},

@@ -175,7 +175,7 @@ static void a_status_is_a_completion(void **state)
     assert_int_equal(scsi_says(SCSI_CONDITION_MET, NULL, 0), NODE_OK);
     assert_int_equal(scsi_says(SCSI_BUSY, NULL, 0), NODE_RETRY);
     assert_int_equal(scsi_says(SCSI_TASK_SET_FULL, NULL, 0), NODE_RETRY);
-    assert_int_equal(scsi_says(SCSI_RESERVATION_CONFLICT, NULL, 0), NODE_RETRY);
+    assert_int_equal(scsi_says(SCSI_RESERVATION_CONFLICT, NULL, 0), NODE_RESERVED);
     assert_int_equal(scsi_says(SCSI_TASK_ABORTED, NULL, 0), NODE_RETRY);
     assert_int_equal(scsi_says(SCSI_CHECK_CONDITION, NULL, 0), NODE_RETRY); // no sense data
     assert_int_equal(scsi_says(0x7e, NULL, 0), NODE_RETRY);

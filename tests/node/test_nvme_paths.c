@@ -359,9 +359,11 @@ static const struct {
     int error;
     enum node_completion completion;
 } meanings[] = {
-    {-ENOSPC, NODE_NO_SPACE},  {-EROFS, NODE_READ_ONLY},    {-EOPNOTSUPP, NODE_UNSUPPORTED},
-    {-EBUSY, NODE_RETRY},      {-ENOMEM, NODE_RETRY},       {-ERANGE, NODE_RANGE},
-    {-EINVAL, NODE_MALFORMED}, {-EMSGSIZE, NODE_MALFORMED}, {-EIO, NODE_MEDIA},
+    {-ENOSPC, NODE_NO_SPACE},    {-EROFS, NODE_READ_ONLY},
+    {-EBADE, NODE_RESERVED},     {-EOPNOTSUPP, NODE_UNSUPPORTED},
+    {-EBUSY, NODE_RETRY},        {-ENOMEM, NODE_RETRY},
+    {-ERANGE, NODE_RANGE},       {-EINVAL, NODE_MALFORMED},
+    {-EMSGSIZE, NODE_MALFORMED}, {-EIO, NODE_MEDIA},
     {-EPROTO, NODE_MEDIA},
 };
 

@@ -10,7 +10,7 @@ import nbd_client as nbd
 import nvme_host as nvme
 from iscsi_host import WRITE, Initiator
 from nvme_host import session, sqe, transport
-from serving import Iscsi, Nvme, case, folder, main, signal, until, weft
+from serving import Iscsi, Node, Nvme, case, folder, main, signal, until, weft
 
 GOOD, CONFLICT = 0, 0x18
 REGISTER, RESERVE, RELEASE, CLEAR, PREEMPT = range(5)
@@ -189,6 +189,19 @@ def who_may_only_read_may_read_what_is_stable():
             said = two.queue.ask(nvme.rw(nvme.READ, 0, 1, transport(512), nvme.FUA))
             assert (said.status, said.data) == (OK, BLOCK)
             assert flushes(node) == before + 1
+
+
+@case
+def what_a_stranger_has_reserved_of_a_device_is_told_as_that():
+    with Nvme('--iscsi=127.0.0.1:0', 'disk=ram:1M') as node, contextlib.ExitStack() as stack:
+        one = Host(stack, node, ONE)
+        assert (one.register(1), one.acquire(1, 1)) == (OK, OK)
+        uris = node.status()['volumes'][0]['uris']
+        for scheme in ('nvme+tcp:', 'iscsi:'):
+            uri = next(uri for uri in uris if uri.startswith(scheme))
+            with Node(f'far={uri}') as far, nbd.Client(far) as client:
+                client.go(b'far')
+                assert (nbd_write(client), nbd_read(client)) == (nbd.EPERM, 0), scheme
 
 
 @case
