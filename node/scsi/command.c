@@ -29,7 +29,7 @@
 enum {
     DPO_FUA = 0x18 | 0xe0,
     BYTCHK = 0x06 | 0x10 | 0xe0,
-    SAME_FLAGS = 0x08 | 0xe0,
+    SAME_FLAGS = 0x18 | 0xe0,
     SAME_NDOB = 1
 };
 
@@ -43,7 +43,7 @@ const struct scsi_command scsi_commands[] = {
     {SCSI_RESERVE_6, SCSI_NO_ACTION, 0, NEEDS_UNIT, execute_reserve, {0}},
     {SCSI_RELEASE_6, SCSI_NO_ACTION, 0, NEEDS_UNIT, execute_release, {0}},
     {0x1a, SCSI_NO_ACTION, 0, NEEDS_READ, execute_mode_sense, {0x08, 255, 255, 255}},
-    {SCSI_START_STOP_UNIT, SCSI_NO_ACTION, 0, NEEDS_CONTROL, execute_start_stop, {0, 0, 0, 0x07}},
+    {SCSI_START_STOP_UNIT, SCSI_NO_ACTION, 0, NEEDS_CONTROL, execute_start_stop, {0, 0, 0, 0xf5}},
     {0x25, SCSI_NO_ACTION, 0, NEEDS_UNIT, execute_read_capacity_10, {0}},
     {0x28, SCSI_NO_ACTION, 0, NEEDS_READ, execute_read, USAGE_10(DPO_FUA)},
     {0x2a, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write, USAGE_10(DPO_FUA)},
@@ -58,7 +58,7 @@ const struct scsi_command scsi_commands[] = {
      VOLUME_CAN_TRIM,
      NEEDS_WRITE,
      execute_unmap,
-     {0, 0, 0, 0, 0, 0, 255, 255}},
+     {1, 0, 0, 0, 0, 0, 255, 255}},
     {0x55, SCSI_NO_ACTION, 0, NEEDS_CONTROL, execute_mode_select, {0x11, 0, 0, 0, 0, 0, 255, 255}},
     {0x5a, SCSI_NO_ACTION, 0, NEEDS_READ, execute_mode_sense, {0x18, 255, 255, 0, 0, 0, 255, 255}},
     {0x5e, 0, 0, NEEDS_UNIT, execute_reserve_in, {0, 0, 0, 0, 0, 0, 255, 255}},
