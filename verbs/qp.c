@@ -18,12 +18,16 @@ STATIC_CHECK((int)QP_SQD == (int)IBV_QPS_SQD);
 STATIC_CHECK((int)QP_SQE == (int)IBV_QPS_SQE);
 STATIC_CHECK((int)QP_ERR == (int)IBV_QPS_ERR);
 
-static int caps_check(const struct ibv_qp_cap *cap)
+// Who has a shared receive queue may say of an own one what he likes, as ibv_create_qp(3) promises.
+static int caps_check(const struct ibv_qp_init_attr *attr)
 {
     const struct rnic_limits *limits = &rnic_limits;
-    if (cap->max_send_wr > limits->max_qp_wr || cap->max_recv_wr > limits->max_qp_wr ||
-        cap->max_send_sge > limits->max_sge || cap->max_recv_sge > limits->max_sge ||
-        cap->max_inline_data > limits->max_inline_len) {
+    const struct ibv_qp_cap *cap = &attr->cap;
+    const bool receives_itself = attr->srq == NULL;
+    if (cap->max_send_wr > limits->max_qp_wr || cap->max_send_sge > limits->max_sge ||
+        cap->max_inline_data > limits->max_inline_len ||
+        (receives_itself &&
+         (cap->max_recv_wr > limits->max_qp_wr || cap->max_recv_sge > limits->max_sge))) {
         return EINVAL;
     }
     return 0;
@@ -57,7 +61,7 @@ static int init_attr_check(const struct ibv_pd *pd, const struct ibv_qp_init_att
     if (attr->srq != NULL && attr->qp_type == IBV_QPT_UC) { // as ibv_create_qp(3) promises
         return EINVAL;
     }
-    return caps_check(&attr->cap);
+    return caps_check(attr);
 }
 
 // What is granted beyond what was asked for: an entry's elements and its inline data share their

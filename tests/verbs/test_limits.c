@@ -154,6 +154,27 @@ static void queues_are_never_larger_than_the_device_says(void **state)
     assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+// Beside it there is no own receive queue: what a program leaves in its place says nothing.
+static void receives_beside_a_shared_queue_may_be_any_number(void **state)
+{
+    struct ibv_srq_init_attr shared = {.attr = {.max_wr = 1, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(bench.pd, &shared);
+    assert_non_null(srq);
+    struct ibv_qp_init_attr attr = bench_qp_attr(bench.cq);
+    attr.srq = srq;
+    attr.cap.max_recv_wr = attr.cap.max_recv_sge = UINT32_MAX;
+    struct ibv_qp *qp = ibv_create_qp(bench.pd, &attr);
+    assert_non_null(qp);
+    assert_int_equal(attr.cap.max_recv_wr, 0);
+    assert_int_equal(attr.cap.max_recv_sge, 0);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    attr.cap.max_send_wr = UINT32_MAX;
+    errno = 0;
+    assert_null(ibv_create_qp(bench.pd, &attr));
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
 /* ---- the device ------------------------------------------------------------------------------ */
 
 static void *window_create(void)
@@ -230,6 +251,7 @@ int main(void)
         CASE(completion_queue_holds_what_it_says),
         CASE(resized_completion_queue_holds_what_it_says),
         CASE(queues_are_never_larger_than_the_device_says),
+        CASE(receives_beside_a_shared_queue_may_be_any_number),
         CASE(device_has_as_many_objects_as_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
