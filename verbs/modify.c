@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/port_datagram.h"
 #include "base/qp_state.h"
+#include "base/retries.h"
 #include "base/transport.h"
 #include "verbs/front.h"
 #include "verbs/transition.h"
@@ -17,15 +18,11 @@ enum {
     // IBV_QP_RATE_LIMIT and all beyond are unknown here.
     MASK_KNOWN = (IBV_QP_DEST_QPN << 1) - 1,
     MASK_DESTINATION = IBV_QP_AV | IBV_QP_DEST_QPN,
-    MASK_ABSENT = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP,
+    MASK_ABSENT = IBV_QP_ALT_PATH | IBV_QP_CAP,
     QP_NUM_MAX = 0xffffff,
-    // Rights that a peer may be given, and some that programs hand on from their regions. Those to
-    // flush came with rdma-core 45; nothing asks for it.
-    RIGHT_FLUSH_GLOBAL = 1 << 8,
-    RIGHT_FLUSH_PERSISTENT = 1 << 9,
-    RIGHTS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-             IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |
-             RIGHT_FLUSH_GLOBAL | RIGHT_FLUSH_PERSISTENT,
+    // As much of what a program says as packets have bits for; Linux's drivers refuse none of it.
+    PSN_MAX = 0xffffff,
+    RNR_TIMER_MAX = 0x1f,
 };
 
 // Attributes are handed on as they are.
@@ -48,12 +45,12 @@ STATIC_CHECK((int)QP_CHANGE_DEST_QP_NUM == (int)IBV_QP_DEST_QPN);
 
 /* ---- what may be asked for ------------------------------------------------------------------- */
 
-// Values that the device cannot have.
+// Values that the device cannot have. Rights it has only of peers; programs hand on those of their
+// regions as well, whatever there are.
 static int values_check(const struct ibv_qp_attr *attr, int mask)
 {
     if (((mask & IBV_QP_PORT) && attr->port_num != FRONT_PORT_NUM) ||
         ((mask & IBV_QP_PKEY_INDEX) && attr->pkey_index != 0) ||
-        ((mask & IBV_QP_ACCESS_FLAGS) && (attr->qp_access_flags & ~(unsigned)RIGHTS) != 0) ||
         ((mask & IBV_QP_PATH_MTU) &&
          (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)) ||
         ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr->max_rd_atomic > rnic_limits.max_qp_rd_atom) ||
@@ -122,9 +119,12 @@ static void attr_keep(struct ibv_qp_attr *kept, const struct ibv_qp_attr *attr, 
     KEEP(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic)
     KEEP(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic)
     KEEP(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify)
+    KEEP(IBV_QP_PATH_MIG_STATE, path_mig_state)
     KEEP(IBV_QP_AV, ah_attr)
     KEEP(IBV_QP_DEST_QPN, dest_qp_num)
 #undef KEEP
+    kept->rq_psn &= PSN_MAX;
+    kept->sq_psn &= PSN_MAX;
 }
 
 static int meet(struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -164,9 +164,15 @@ static int change_stream(struct front_qp *qp, const struct ibv_qp_attr *attr, in
     return rnic_qp_change(qp->rnic_qp, &change);
 }
 
+// Seven is the most that there is, and without a receive for ever.
+static uint8_t retries_of(uint8_t said)
+{
+    return said < RETRIES_MAX ? said : RETRIES_MAX;
+}
+
 static int change_packets(struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-    const int neutral = IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+    const int neutral = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_PATH_MIG_STATE;
     struct qp_change change = {
         .mask = (uint32_t)(mask & ~neutral),
         .state = (enum qp_state)attr->qp_state,
@@ -175,14 +181,14 @@ static int change_packets(struct front_qp *qp, const struct ibv_qp_attr *attr, i
         .qkey = attr->qkey,
         .path_mtu = mask & IBV_QP_PATH_MTU ? FRONT_MTU_LEN(attr->path_mtu) : 0,
         .dest_qp_num = attr->dest_qp_num,
-        .rq_psn = attr->rq_psn,
-        .sq_psn = attr->sq_psn,
+        .rq_psn = attr->rq_psn & PSN_MAX,
+        .sq_psn = attr->sq_psn & PSN_MAX,
         .max_rd_atomic = attr->max_rd_atomic,
         .max_dest_rd_atomic = attr->max_dest_rd_atomic,
         .timeout = attr->timeout,
-        .retry_count = attr->retry_cnt,
-        .rnr_retry_count = attr->rnr_retry,
-        .min_rnr_timer = attr->min_rnr_timer,
+        .retry_count = retries_of(attr->retry_cnt),
+        .rnr_retry_count = retries_of(attr->rnr_retry),
+        .min_rnr_timer = attr->min_rnr_timer & RNR_TIMER_MAX,
         .tells_drained = attr->en_sqd_async_notify != 0,
     };
     if (mask & IBV_QP_AV && front_path_fill(qp->qp.context, &attr->ah_attr, &change.path) != 0) {

@@ -60,7 +60,7 @@ static void say_mask(struct text *t, const char *what, int mask)
 // Asks for every set of attributes that some row takes.
 static void say_change(struct text *t, const struct kind *kind, int from, int to)
 {
-    const int never = 1 << 0 | 1 << 14 | 1 << 18 | 1 << 19;
+    const int never = 1 << 0 | 1 << 14 | 1 << 19;
     int always = -1, ever = 0;
     bool is_allowed = false;
     for (int mask = 0; mask < 1 << ATTRIBUTE_COUNT; mask++) {
