@@ -60,16 +60,20 @@ int front_send_check(const struct front_qp *qp, const struct send_wqe *wqe)
         ((wqe->flags & WQE_MAY_PASS) && wqe->opcode != WQE_RDMA_READ) ||
         ((wqe->flags & WQE_CLOSE) && wqe->opcode != WQE_SEND_WITH_INV) ||
         ((wqe->flags & WQE_INLINE) && !operations[wqe->opcode].may_inline) ||
-        (operations[wqe->opcode].is_atomic && wqe->length != ATOMIC_LEN)) {
+        (operations[wqe->opcode].is_atomic && wqe->length < ATOMIC_LEN)) {
         return EINVAL;
     }
     return -rnic_qp_may_post(qp->rnic_qp, wqe->opcode);
 }
 
-// Streams know a Send that closes, by its header where that was agreed on; packets invalidate.
+// Streams know a Send that closes, by its header where that was agreed on; packets invalidate. An
+// atomic brings back eight octets, into a place that may have room for more.
 int front_send_seal(const struct front_qp *qp, struct send_wqe *wqe)
 {
     int error = front_send_check(qp, wqe);
+    if (error == 0 && operations[wqe->opcode].is_atomic) {
+        wqe->length = ATOMIC_LEN;
+    }
     if (error == 0 && (wqe->flags & WQE_CLOSE)) {
         const bool has_streams = front_identity_of(qp->qp.context)->has_streams;
         wqe->opcode = has_streams ? WQE_SEND : WQE_SEND_WITH_INV;

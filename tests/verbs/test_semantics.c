@@ -281,6 +281,40 @@ static void work_requests_come_to_what_the_table_says(void **state)
     }
 }
 
+// Some post what they have room for: of a place of more than eight octets the first are meant.
+static void an_atomic_may_have_room_for_more_than_it_brings(void **state)
+{
+    for (int d = 0; d < DOOR_COUNT; d++) {
+        doors[d].connect();
+        const uint64_t before = 41;
+        memcpy(b.buf, &before, sizeof before);
+        memset(a.buf, 0x5a, sizeof a.buf);
+        struct ibv_sge places[] = {
+            {.addr = (uintptr_t)a.buf, .length = 5, .lkey = a.mr->lkey},
+            {.addr = (uintptr_t)a.buf + 8, .length = LEN, .lkey = a.mr->lkey},
+        };
+        struct ibv_send_wr wr = {.wr_id = 3,
+                                 .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                                 .sg_list = &places[1],
+                                 .num_sge = 1,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                                 .wr.atomic = {.remote_addr = (uintptr_t)b.buf,
+                                               .compare_add = 1,
+                                               .rkey = b.mr->rkey}},
+                           *bad;
+        assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+        struct ibv_wc wc = bench_poll(a.qp->send_cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.byte_len, 8);
+        assert_memory_equal(a.buf + 8, &before, sizeof before);
+        assert_int_equal(a.buf[16], 0x5a);
+        assert_int_equal(b.buf[0], before + 1);
+        wr.sg_list = places; // too few
+        assert_int_equal(ibv_post_send(a.qp, &wr, &bad), EINVAL);
+        doors[d].disconnect();
+    }
+}
+
 /* ---- windows --------------------------------------------------------------------------------- */
 
 static const struct binding {
@@ -397,6 +431,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_requests_come_to_what_the_table_says),
+        cmocka_unit_test(an_atomic_may_have_room_for_more_than_it_brings),
         cmocka_unit_test(binds_come_to_what_the_table_says),
         cmocka_unit_test(objects_in_use_are_not_destroyed),
         cmocka_unit_test(connection_manager_leads_through_the_states),
