@@ -65,6 +65,9 @@ int rsocket(int domain, int type, int protocol)
     if (fd >= 0 && (type & SOCK_NONBLOCK) != 0) {
         rfcntl(fd, F_SETFL, O_NONBLOCK);
     }
+    if (fd >= 0 && (type & SOCK_CLOEXEC) != 0) {
+        rfcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
     return fd;
 }
 

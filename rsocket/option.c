@@ -25,6 +25,12 @@ int rfcntl(int socket, int cmd, ...)
     case F_SETFL:
         rs->flags = va_arg(args, int);
         break;
+    case F_GETFD:
+        result = rs->descriptor_flags;
+        break;
+    case F_SETFD:
+        rs->descriptor_flags = va_arg(args, int);
+        break;
     default:
         result = rs_fail(ENOTSUP);
         break;
@@ -97,6 +103,17 @@ static int set_socket_option(struct rs *rs, int name, const void *value, int num
     return 0;
 }
 
+// Of a stream; rdma_cm has it as an octet.
+static int set_tos(struct rs *rs, int number)
+{
+    uint8_t tos = (uint8_t)number;
+    if (rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) != 0) {
+        return -1;
+    }
+    rs->options.tos = tos;
+    return 0;
+}
+
 static int set_tcp_option(struct rs *rs, int name, int number)
 {
     switch (name) {
@@ -143,17 +160,13 @@ static int set_rdma_option(struct rs *rs, int name, int number)
     }
 }
 
-static int set_locked(struct rs *rs, int level, int name, const void *value, socklen_t len)
+static int set_number(struct rs *rs, int level, int name, const void *value, int number)
 {
-    int number = 0;
-    bool is_linger = level == SOL_SOCKET && name == SO_LINGER;
-    if (value == NULL || len < (is_linger ? sizeof(struct linger) : sizeof number)) {
-        return rs_fail(EINVAL);
-    }
-    memcpy(&number, value, sizeof number);
     switch (level) {
     case SOL_SOCKET:
         return set_socket_option(rs, name, value, number);
+    case IPPROTO_IP:
+        return name == IP_TOS && !rs_is_datagram(rs) ? set_tos(rs, number) : rs_fail(ENOTSUP);
     case IPPROTO_TCP:
         return set_tcp_option(rs, name, number);
     case IPPROTO_IPV6:
@@ -170,6 +183,29 @@ static int set_locked(struct rs *rs, int level, int name, const void *value, soc
     default:
         return rs_fail(ENOTSUP);
     }
+}
+
+// Which congestion control there is the device says: any name is taken, and means nothing.
+static bool is_text(int level, int name)
+{
+    return level == IPPROTO_TCP && name == TCP_CONGESTION;
+}
+
+// What is not known here is, of datagrams, their UDP socket's.
+static int set_locked(struct rs *rs, int level, int name, const void *value, socklen_t len)
+{
+    int number = 0;
+    bool is_linger = level == SOL_SOCKET && name == SO_LINGER;
+    if (value != NULL && is_text(level, name)) {
+        return 0;
+    }
+    if (value == NULL || len < (is_linger ? sizeof(struct linger) : sizeof number)) {
+        return rs_fail(EINVAL);
+    }
+    memcpy(&number, value, sizeof number);
+    int result = set_number(rs, level, name, value, number);
+    bool is_of_udp = result != 0 && errno == ENOTSUP && rs_is_datagram(rs) && level != SOL_RDMA;
+    return is_of_udp ? setsockopt(rs->fd, level, name, value, len) : result;
 }
 
 int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_t optlen)
@@ -239,6 +275,8 @@ static int get_socket_option(struct rs *rs, int name, int *ret)
     case SO_PROTOCOL:
         *ret = protocol_of(rs);
         return 0;
+    case SO_BROADCAST: // a stream's is never on
+        return rs_is_datagram(rs) ? rs_fail(ENOTSUP) : 0;
     default:
         return rs_fail(ENOTSUP);
     }
@@ -291,6 +329,9 @@ static int get_number(struct rs *rs, int level, int name, int *ret)
     switch (level) {
     case SOL_SOCKET:
         return get_socket_option(rs, name, ret);
+    case IPPROTO_IP:
+        *ret = rs->options.tos;
+        return name == IP_TOS && !rs_is_datagram(rs) ? 0 : rs_fail(ENOTSUP);
     case IPPROTO_TCP:
         return get_tcp_option(rs, name, ret);
     case IPPROTO_IPV6:
@@ -303,26 +344,68 @@ static int get_number(struct rs *rs, int level, int name, int *ret)
     }
 }
 
+// What an option is told as.
+struct answer {
+    socklen_t len;
+    union {
+        int number;
+        struct linger linger;
+        struct tcp_info info;
+        char text[16];
+    } as;
+};
+
+static struct tcp_info info_of(struct rs *rs)
+{
+    rs_progress(rs);
+    return (struct tcp_info){.tcpi_state = rs->state == RS_CONNECTED ? TCP_ESTABLISHED : TCP_CLOSE,
+                             .tcpi_snd_cwnd = rs->options.sq_size};
+}
+
+static int answer_find(struct rs *rs, int level, int name, struct answer *ret)
+{
+    *ret = (struct answer){.len = sizeof ret->as.number};
+    if (is_text(level, name)) {
+        ret->len = sizeof ret->as.text;
+        return 0;
+    }
+    if (level == IPPROTO_TCP && name == TCP_INFO && !rs_is_datagram(rs)) {
+        *ret = (struct answer){.len = sizeof ret->as.info, .as.info = info_of(rs)};
+        return 0;
+    }
+    int number = 0;
+    if (get_number(rs, level, name, &number) != 0) {
+        return -1;
+    }
+    ret->as.number = number;
+    if (level == SOL_SOCKET && name == SO_LINGER) {
+        ret->len = sizeof ret->as.linger;
+        ret->as.linger = (struct linger){.l_onoff = number, .l_linger = rs->options.linger_s};
+    }
+    return 0;
+}
+
 int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *optlen)
 {
     struct rs *rs = rs_enter(socket);
     if (rs == NULL) {
         return -1;
     }
-    int number = 0;
-    int result = get_number(rs, level, optname, &number);
-    const struct linger linger = {.l_onoff = number, .l_linger = rs->options.linger_s};
+    struct answer answer;
+    int result = answer_find(rs, level, optname, &answer);
+    bool is_of_udp = result != 0 && errno == ENOTSUP && rs_is_datagram(rs) && level != SOL_RDMA;
+    if (is_of_udp) {
+        result = getsockopt(rs->fd, level, optname, optval, optlen);
+    }
     rs_leave(rs);
-    if (result != 0) {
-        return -1;
+    if (result != 0 || is_of_udp) {
+        return result;
     }
     // Who has less room gets the beginning, as of the kernel's sockets.
-    bool is_linger = level == SOL_SOCKET && optname == SO_LINGER;
-    socklen_t len = is_linger ? sizeof linger : sizeof number;
     if (*optlen > INT_MAX) {
         return rs_fail(EINVAL);
     }
-    *optlen = *optlen < len ? *optlen : len;
-    memcpy(optval, is_linger ? (const void *)&linger : (const void *)&number, *optlen);
+    *optlen = *optlen < answer.len ? *optlen : answer.len;
+    memcpy(optval, &answer.as, *optlen);
     return 0;
 }

@@ -173,6 +173,7 @@ struct rs_options {
     uint16_t sq_size, rq_size;
     uint16_t iomap_count;
     uint32_t so, tcp, ipv6; // bits of options that are only kept, by option number
+    uint8_t tos;
     int keep_idle_s;
     int linger_s; // with SO_LINGER
 };
@@ -227,6 +228,7 @@ struct rs {
     bool is_armed;            // the CQ will raise an event
     bool has_more;            // the last look has ended before the CQ was empty
     int flags;                // O_NONBLOCK, as rfcntl has it
+    int descriptor_flags;     // FD_CLOEXEC, likewise: kept alone, who is executed has no sockets
     int error;                // for SO_ERROR
     bool is_bound;            // by the program, so that it has the same address in a next try
     bool is_failure_told;     // RS_FAILED: the next rconnect is a new one

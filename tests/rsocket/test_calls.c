@@ -94,10 +94,22 @@ static void as_many_sockets_as_there_are_are_found_by_their_numbers(void **state
 static void descriptors_flags_are_those_of_files(void **state)
 {
     assert_int_equal(rfcntl(p.active, F_GETFL), 0);
-    assert_refused(rfcntl(p.active, F_GETFD), ENOTSUP);
+    assert_refused(rfcntl(p.active, F_GETOWN), ENOTSUP);
     assert_int_equal(rfcntl(p.active, F_SETFL, O_NONBLOCK), 0);
     assert_int_equal(rfcntl(p.active, F_GETFL), O_NONBLOCK);
     assert_int_equal(rfcntl(p.active, F_SETFL, 0), 0);
+}
+
+// librspreload's accept4 asks, and closes the connection where there is no answer.
+static void whether_it_is_closed_on_exec_is_kept(void **state)
+{
+    int fd = rsocket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(rfcntl(fd, F_GETFD), FD_CLOEXEC);
+    assert_int_equal(rclose(fd), 0);
+    assert_int_equal(rfcntl(p.passive, F_GETFD), 0);
+    assert_int_equal(rfcntl(p.passive, F_SETFD, FD_CLOEXEC), 0);
+    assert_int_equal(rfcntl(p.passive, F_GETFD), FD_CLOEXEC);
+    assert_int_equal(rfcntl(p.passive, F_GETFL), 0);
 }
 
 /* ---- octets ---------------------------------------------------------------------------------- */
@@ -196,8 +208,8 @@ static void unknown_options_are_refused(void **state)
     static const struct {
         int level, name;
     } rows[] = {
-        {SOL_SOCKET, SO_BROADCAST},   {IPPROTO_TCP, TCP_CORK}, {IPPROTO_IPV6, IPV6_UNICAST_HOPS},
-        {SOL_RDMA, RDMA_ROUTE + 100}, {IPPROTO_IP, IP_TOS},
+        {SOL_SOCKET, SO_PRIORITY},    {IPPROTO_TCP, TCP_CORK}, {IPPROTO_IPV6, IPV6_UNICAST_HOPS},
+        {SOL_RDMA, RDMA_ROUTE + 100}, {IPPROTO_IP, IP_TTL},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int number = 1;
@@ -267,6 +279,38 @@ static void options_tell_what_a_socket_is(void **state)
     assert_int_equal(option_of(p.active, SOL_SOCKET, SO_ERROR), 0);
     assert_int_equal(option_of(p.active, IPPROTO_TCP, TCP_KEEPCNT), 1);
     assert_true(option_of(p.active, IPPROTO_TCP, TCP_MAXSEG) > 0);
+}
+
+// What programs set of TCP, whether or not it has a meaning here.
+static void options_of_newer_programs_are_taken(void **state)
+{
+    int tos = 0x10;
+    char name[16] = "x";
+    socklen_t len = sizeof name;
+    assert_int_equal(option_of(p.active, IPPROTO_IP, IP_TOS), 0);
+    assert_int_equal(rsetsockopt(p.active, IPPROTO_IP, IP_TOS, &tos, sizeof tos), 0);
+    assert_int_equal(option_of(p.active, IPPROTO_IP, IP_TOS), 0x10);
+    assert_int_equal(rsetsockopt(p.active, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3), 0);
+    assert_refused(rsetsockopt(p.active, IPPROTO_TCP, TCP_CONGESTION, NULL, 3), EINVAL);
+    assert_int_equal(rgetsockopt(p.active, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+    assert_int_equal(len, sizeof name);
+    assert_string_equal(name, "");
+    assert_int_equal(option_of(p.active, SOL_SOCKET, SO_BROADCAST), 0);
+    assert_refused(rsetsockopt(p.active, SOL_SOCKET, SO_BROADCAST, &tos, sizeof tos), ENOTSUP);
+}
+
+static void info_of_tcp_tells_whether_it_is_connected(void **state)
+{
+    struct tcp_info info;
+    socklen_t len = sizeof info;
+    memset(&info, 0xff, sizeof info);
+    assert_int_equal(rgetsockopt(p.active, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+    assert_int_equal(len, sizeof info);
+    assert_int_equal(info.tcpi_state, TCP_ESTABLISHED);
+    assert_true(info.tcpi_snd_cwnd > 0);
+    assert_int_equal(info.tcpi_retransmits, 0);
+    assert_int_equal(rgetsockopt(p.listener, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+    assert_int_equal(info.tcpi_state, TCP_CLOSE);
 }
 
 static void switches_go_on_and_off(void **state)
@@ -532,6 +576,7 @@ int main(void)
         CASE(descriptors_of_closed_sockets_are_free_again),
         CASE(as_many_sockets_as_there_are_are_found_by_their_numbers),
         CASE(descriptors_flags_are_those_of_files),
+        CASE(whether_it_is_closed_on_exec_is_kept),
         CASE(who_does_not_wait_is_told_to_come_again),
         CASE(vectors_of_no_count_and_ancillary_data_are_refused),
         CASE(datagram_calls_name_the_peer),
@@ -542,6 +587,8 @@ int main(void)
         CASE(options_have_their_lengths),
         CASE(who_has_room_for_less_of_an_option_gets_its_beginning),
         CASE(options_tell_what_a_socket_is),
+        CASE(options_of_newer_programs_are_taken),
+        CASE(info_of_tcp_tells_whether_it_is_connected),
         CASE(switches_go_on_and_off),
         CASE(a_switch_that_is_refused_stays_as_it_was),
         CASE(sizes_are_made_to_fit),

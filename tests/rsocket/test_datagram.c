@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <rdma/rsocket.h>
@@ -534,6 +535,26 @@ static void test_calls_of_streams_are_refused(void **state)
     assert_int_equal(errno, ENOTSUP);
 }
 
+// As rdma-core has it.
+static void test_other_options_are_those_of_its_udp_socket(void **state)
+{
+    static const struct {
+        int level, name;
+    } rows[] = {{SOL_SOCKET, SO_BROADCAST}, {IPPROTO_IP, IP_TOS}, {IPPROTO_IP, IP_MULTICAST_TTL}};
+    struct sockaddr_in addr;
+    int fd = bound_socket(&addr);
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        int number = 4, got = -1;
+        socklen_t len = sizeof got;
+        assert_int_equal(rsetsockopt(fd, rows[i].level, rows[i].name, &number, sizeof number), 0);
+        assert_int_equal(rgetsockopt(fd, rows[i].level, rows[i].name, &got, &len), 0);
+        assert_int_equal(got, rows[i].name == SO_BROADCAST ? 1 : number);
+    }
+    int number = 1;
+    assert_int_equal(rsetsockopt(fd, IPPROTO_TCP, TCP_CORK, &number, sizeof number), -1);
+    assert_int_equal(rclose(fd), 0);
+}
+
 static void test_shut_down_it_sends_and_hears_no_more(void **state)
 {
     struct two t;
@@ -654,6 +675,7 @@ int main(void)
         cmocka_unit_test(test_longest),
         cmocka_unit_test(test_more_than_there_are_places_for_are_sent_in_turn),
         cmocka_unit_test(test_calls_of_streams_are_refused),
+        cmocka_unit_test(test_other_options_are_those_of_its_udp_socket),
         cmocka_unit_test(test_shut_down_it_sends_and_hears_no_more),
         cmocka_unit_test(test_where_no_way_leads_connecting_fails),
         cmocka_unit_test(test_nonblocking_ones_come_again),
