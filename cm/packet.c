@@ -157,18 +157,13 @@ static void on_event(void *ctx, const struct rnic_conn_event *from)
 
 // UDP-Lite has ports of its own, and hardly anybody uses them. A system without it (Linux gives it
 // up) has TCP's taken.
-static int port_socket_make(const struct cm_id *c, int family)
-{
-    if (c->id.qp_type == IBV_QPT_UD) {
-        return socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    }
-    const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDPLITE);
-    return fd >= 0 ? fd : socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-}
-
 static int port_socket(const struct cm_id *c, int family)
 {
-    return descriptor_above_standard(port_socket_make(c, family));
+    if (c->id.qp_type == IBV_QPT_UD) {
+        return descriptor_of_socket(family, SOCK_DGRAM, 0);
+    }
+    const int fd = descriptor_of_socket(family, SOCK_DGRAM, IPPROTO_UDPLITE);
+    return fd >= 0 ? fd : descriptor_of_socket(family, SOCK_STREAM, 0);
 }
 
 // What holds the port may be connections that have ended (TIME-WAIT), which may be replaced; who is

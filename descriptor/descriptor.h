@@ -4,6 +4,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,4 +18,12 @@ static inline int descriptor_above_standard(int fd)
     const int moved = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     syscall(SYS_close, fd); // past libc, like the call before: see link/sys.h
     return moved;
+}
+
+// A socket of the kernel's, close-on-exec: past libc, as librspreload makes rsockets of socket().
+// Returns as descriptor_above_standard.
+static inline int descriptor_of_socket(int family, int type, int protocol)
+{
+    const int fd = (int)syscall(SYS_socket, family, type | SOCK_CLOEXEC, protocol);
+    return descriptor_above_standard(fd);
 }

@@ -39,7 +39,7 @@ static int stream_new(int domain)
 
 static int datagrams_new(int domain)
 {
-    int fd = descriptor_above_standard(socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    int fd = descriptor_of_socket(domain, SOCK_DGRAM, 0);
     struct rs_datagrams *datagrams = fd >= 0 ? rs_datagrams_create(fd) : NULL;
     const struct rs_options options = options_of(domain);
     struct rs *rs;

@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "descriptor/descriptor.h"
+#include "rsocket/kernel_epoll.h"
 #include "rsocket/rsocket.h"
 
 enum { LOOK_MAX = 16 }; // datagrams over UDP that are taken in one look
@@ -46,8 +47,8 @@ struct rs_datagrams *rs_datagrams_create(int udp_fd)
     socklen_t family_len = sizeof family;
     getsockopt(udp_fd, SOL_SOCKET, SO_DOMAIN, &family, &family_len);
     dg->is_of_6 = family == AF_INET6;
-    dg->epoll_fd = descriptor_above_standard(epoll_create1(EPOLL_CLOEXEC));
-    if (dg->epoll_fd < 0 || epoll_ctl(dg->epoll_fd, EPOLL_CTL_ADD, udp_fd, &event) != 0) {
+    dg->epoll_fd = descriptor_above_standard(kernel_epoll_create(EPOLL_CLOEXEC));
+    if (dg->epoll_fd < 0 || kernel_epoll_ctl(dg->epoll_fd, EPOLL_CTL_ADD, udp_fd, &event) != 0) {
         int saved = errno;
         if (dg->epoll_fd >= 0) {
             close(dg->epoll_fd);
@@ -81,7 +82,7 @@ void rs_datagrams_free(struct rs_datagrams *dg)
 // What the kernel would send from.
 static int route_ask(const struct sockaddr *dest, struct sockaddr_storage *ret)
 {
-    int fd = socket(dest->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = descriptor_of_socket(dest->sa_family, SOCK_DGRAM, 0);
     socklen_t len = sizeof *ret;
     if (fd < 0) {
         return -1;

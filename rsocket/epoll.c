@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "descriptor/descriptor.h"
+#include "rsocket/kernel_epoll.h"
 #include "rsocket/rsocket.h"
 
 // Those that poll() has by the same number.
@@ -120,7 +121,7 @@ int repoll_create(int flags)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, hook_install);
-    int fd = descriptor_above_standard(epoll_create1(flags));
+    int fd = descriptor_above_standard(kernel_epoll_create(flags));
     struct set *set = fd >= 0 ? calloc(1, sizeof *set) : NULL;
     if (set == NULL) {
         if (fd >= 0) {
@@ -238,7 +239,7 @@ int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
     if (set != NULL && find(fd) != NULL) {
         errno = EINVAL; // the kernel would not hear of that one's sockets
     } else if (set != NULL) {
-        result = rs != NULL ? change(set, op, fd, event) : epoll_ctl(epfd, op, fd, event);
+        result = rs != NULL ? change(set, op, fd, event) : kernel_epoll_ctl(epfd, op, fd, event);
     }
     if (result == 0) {
         ring(set);
@@ -296,7 +297,7 @@ static int collect(struct set *set, const struct pollfd *fds, struct epoll_event
             short revents = fds[AT_SOCKETS + at - 1].revents;
             found += tell(&set->interests[at - 1], revents, &events[found]);
         } else if (fds[AT_KERNEL].revents != 0) {
-            int more = epoll_wait(set->fd, events + found, max - found, 0);
+            int more = kernel_epoll_look(set->fd, events + found, max - found);
             if (more < 0) {
                 return found > 0 ? found : -1;
             }

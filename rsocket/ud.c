@@ -8,6 +8,7 @@
 
 #include "base/list.h"
 #include "rsocket/datagram.h"
+#include "rsocket/kernel_epoll.h"
 #include "rsocket/rsocket.h"
 
 enum { GRH_LEN = 40, RECEIVE_LEN = GRH_LEN + RS_MESSAGE_LEN, RESOLVE_TIMEOUT_MS = 2000 };
@@ -140,7 +141,7 @@ static int qp_open(struct rs_ud *ud, int epoll_fd)
     }
     ud->inline_len = attr.cap.max_inline_data;
     struct epoll_event event = {.events = EPOLLIN};
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, id->recv_cq_channel->fd, &event);
+    return kernel_epoll_ctl(epoll_fd, EPOLL_CTL_ADD, id->recv_cq_channel->fd, &event);
 }
 
 static int memory_open(struct rs_ud *ud)

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "descriptor/descriptor.h"
+
 enum { IPV4_PREFIX_LEN = 12 }; // octets before the IPv4 address
 
 // The higher come first, and of one rank in the order of the system.
@@ -149,7 +151,7 @@ void view_address_find(struct view_address *ret)
 unsigned view_interface_mtu(const char *interface)
 {
     struct ifreq request = {.ifr_mtu = 0};
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = descriptor_of_socket(AF_INET, SOCK_DGRAM, 0);
     if (fd < 0) {
         return 0;
     }
