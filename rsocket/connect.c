@@ -144,8 +144,8 @@ static int tell_failure(struct rs *rs)
     return rs_fail(rs->error != 0 ? rs->error : ECONNABORTED);
 }
 
-// `unknown`: the errno of who does not wait for it.
-static int tell_outcome(struct rs *rs, int unknown)
+// EINPROGRESS to who does not wait for it.
+static int tell_outcome(struct rs *rs)
 {
     if (rs_await_connected(rs, rs_is_nonblocking(rs, 0)) == 0) {
         return 0;
@@ -153,7 +153,7 @@ static int tell_outcome(struct rs *rs, int unknown)
     if (rs->state == RS_FAILED) {
         return tell_failure(rs);
     }
-    return errno == EAGAIN ? rs_fail(unknown) : -1;
+    return errno == EAGAIN ? rs_fail(EINPROGRESS) : -1;
 }
 
 // What an id was told of the program's options goes with it.
@@ -188,10 +188,16 @@ static int begin_anew(struct rs *rs)
     return rs->is_bound ? rdma_bind_addr(id, (struct sockaddr *)(uintptr_t)&local) : 0;
 }
 
+// Who connects once more asks what has come of it. Of a connected socket that is 0, not EISCONN,
+// and of one that connects EINPROGRESS, not EALREADY: librspreload takes every other errno for a
+// network without RDMA, and goes on with TCP.
 static int stream_connect(struct rs *rs, const struct sockaddr *addr)
 {
+    if (rs->state == RS_CONNECTED) {
+        return 0;
+    }
     if (rs->state == RS_CONNECTING) {
-        return tell_outcome(rs, EALREADY);
+        return tell_outcome(rs);
     }
     if (rs->state == RS_FAILED && !rs->is_failure_told) {
         return tell_failure(rs);
@@ -212,7 +218,7 @@ static int stream_connect(struct rs *rs, const struct sockaddr *addr)
         return tell_failure(rs);
     }
     rs_move(rs, RS_ON_CONNECT);
-    return tell_outcome(rs, EINPROGRESS);
+    return tell_outcome(rs);
 }
 
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
