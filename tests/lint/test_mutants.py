@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 
 sys.dont_write_bytecode = True
 
@@ -25,6 +26,7 @@ from lintlib.tree import Source, Tree  # noqa: E402
 from mutantlib.choice import choices  # noqa: E402
 from mutantlib.coverage import inserted, Probes  # noqa: E402
 from mutantlib.draw import draw, Mutant  # noqa: E402
+from mutantlib.quick import callers, likelihood  # noqa: E402
 from mutantlib.sites import sites_of  # noqa: E402
 
 # What it is about, C, and every change of it: "what stands there -> what comes instead".
@@ -501,6 +503,26 @@ def unnamed_wrong():
     return '' if is_right else f'{told}\n{found}'
 
 
+def order_wrong():
+    """What is wrong with the order in which tests are asked if nobody names them, or ''."""
+    texts = {'a': 'int one(void){return 1;}\nint two(void){return 2;}\n',
+             'base/far': 'int f(void){return 3;}\n',
+             'mem/near': 'int one(void);\nint f(void){return one();}\n',
+             'mem/nearest': 'int one(void), two(void);\nint f(void){return one() + two();}\n'}
+    with tempfile.TemporaryDirectory(prefix='weft-mutants-') as folder:
+        root = pathlib.Path(folder)
+        write(root, {f'{name}.c': text for name, text in texts.items()})
+        for name in texts:
+            subprocess.run(['cc', '-c', f'{name}.c', '-o', f'{name}.c.o'], check=True, cwd=root)
+        names = [name for name in texts if name != 'a'] + ['base/unbuilt']
+        build = types.SimpleNamespace(path=root, tests=names,
+                                      link_of=lambda name: ['cc', f'{name}.c.o'])
+        calls = callers(build, {root / 'a.c.o'})
+    found = sorted(names, key=lambda name: likelihood(name, 'base/a.c', calls.get(name, 0)))
+    wanted = ['mem/nearest', 'mem/near', 'base/far', 'base/unbuilt']
+    return '' if found == wanted else f'{found} by {calls}'
+
+
 def library_wrong():
     """What is wrong with the verdicts on a file of a shared library, whose name a test has too, in
     a table, a function, or where no program is named, or ''."""
@@ -583,6 +605,7 @@ def quick_results():
     yield 'lines that change leave the others\' mutants alone', drawn_anew()
     yield 'probes stand where control may arrive', probes_wrong()
     yield 'a function has both bodies', choices_wrong()
+    yield 'tests that call most of a file are asked first', order_wrong()
     yield TREES[0][0], tree_wrong(*TREES[0][1:])
     yield 'one file meets programs of a build that is there', one_file_wrong()
 

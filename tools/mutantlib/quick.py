@@ -5,6 +5,7 @@ A program that defines one of the file's functions itself stands in for the file
 of it. What the linker has folded into its callers, as a whole, is not found.
 """
 
+import collections
 import functools
 import itertools
 import shutil
@@ -64,6 +65,24 @@ def stands_in(build, name, made, names=None):
             and any(exported(path) & names for path in own))
 
 
+def callers(build, made):
+    """{test: how many of the functions that a file's objects define its own objects call}"""
+    wanted = set().union(*map(exported, made))
+    of_object = collections.defaultdict(set)
+    for name in build.tests:
+        for word in build.link_of(name):
+            if word.endswith('.c.o') and (build.path / word).is_file():
+                of_object[word].add(name)
+    said = subprocess.run([NM, '--undefined-only', '--print-file-name', *of_object],
+                          capture_output=True, text=True, check=False, cwd=build.path).stdout
+    called = collections.defaultdict(set)
+    for line in said.splitlines():
+        path, _, symbol = line.partition(':')
+        for name in of_object[path]:
+            called[name] |= wanted & set(symbol.split()[-1:])
+    return {name: len(symbols) for name, symbols in called.items()}
+
+
 def rank(program, path):
     """Seconds that a kill may cost: by those that it killed of what it met, and by the words that
     its name shares with the file's."""
@@ -71,17 +90,19 @@ def rank(program, path):
     return (program.seconds + START_S) * (program.met + 2) / (program.kills + 1) / 4 ** shared
 
 
-def likelihood(name, path):
-    """Of a test that has not run: before others those of the file's room, and of its words."""
+def likelihood(name, path, calls):
+    """Of a test that has not run: before others those that call most of the file's functions, of
+    its room, and of its words."""
     room = path.split('/')[0]
-    return (not name.startswith(f'{room}/'), -len(words_of(path) & words_of(name)), name)
+    return (-calls, not name.startswith(f'{room}/'), -len(words_of(path) & words_of(name)), name)
 
 
 def meet_likeliest(one):
     """A file's mutants meet the quick ones of those that hold it, likeliest first, batch by batch,
     until none lives or the last batches have seen nothing."""
     path = str(one.source.path)
-    names = sorted(one.build.tests, key=lambda name: likelihood(name, path))
+    calls = callers(one.build, one.made_by_build())
+    names = sorted(one.build.tests, key=lambda name: likelihood(name, path, calls.get(name, 0)))
     left = holders(one.build, one.made_by_build(), names)
     quick, in_vain = [], 0
     while one.alive or not quick:
