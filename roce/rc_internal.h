@@ -108,7 +108,7 @@ struct rc_tail {
 struct rc_sent {
     uint64_t mark;
     instant_ns sent_at; // the last time
-    uint32_t order;     // in which it left then
+    uint64_t order;     // in which it left then: no connection lasts until that begins anew
     uint32_t span;      // PSNs that it has: of a Read as many as are asked for
     bool is_again;
     bool is_here; // beyond a hole: the peer says so
@@ -122,8 +122,8 @@ struct rc_repeat {
     uint64_t placed[RC_HELD_MAX / 64]; // a bit for each mark: the answer came early
     uint32_t placed_count;
     uint64_t placed_end; // all of them are before
-    uint32_t order;      // of what left last
-    uint32_t newest;     // of what is known to have arrived, the one that left last
+    uint64_t order;      // of what left last
+    uint64_t newest;     // of what is known to have arrived, the one that left last
     uint32_t here_count, lost_count;
     uint64_t lost_span; // PSNs that those have which are lost
     uint64_t here_end;  // all of them are before

@@ -1,4 +1,5 @@
 // What leaves again towards a weft end that says what it has: only what is lost.
+#include "roce/rc_internal.h"
 #include "tests/roce/rc_end.h"
 
 enum { PMTU = 256, REMOTE_KEY = 0x1234, WINDOW = 10, TIMEOUT = 14 };
@@ -63,6 +64,28 @@ static void two_later_ones_are_not_enough(void **state)
     left_middle(e, 1);
     rc_end_left_none(e);
     rc_end_close(e);
+}
+
+// A connection that lasts for hours has sent more packets than 32 bits count.
+static void it_is_so_behind_four_thousand_million_packets(void **state)
+{
+    static const uint64_t counts[] = {UINT32_MAX - 8, UINT32_MAX - 4, UINT32_MAX,
+                                      3 * UINT64_C(1) << 32};
+    for (unsigned i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .timeout = TIMEOUT});
+        e->rc->req.repeat.order = e->rc->req.repeat.newest = counts[i];
+        e->is_weft_peer = true;
+        rc_end_post(e, 1, WQE_RDMA_WRITE, 0, 9 * PMTU, remote, REMOTE_KEY);
+        e->first = e->count = 0;
+        rc_end_take_sack(e, RC_END_PSN + 1, 0x3);
+        rc_end_left_none(e);
+        rc_end_take_sack(e, RC_END_PSN + 1, 0x7);
+        left_middle(e, 1);
+        rc_end_left_none(e);
+        rc_end_take_sack(e, RC_END_PSN + 1, 0x7); // the net has it twice
+        rc_end_left_none(e);
+        rc_end_close(e);
+    }
 }
 
 // Nothing will come that could tell more.
@@ -287,6 +310,7 @@ int main(void)
         cmocka_unit_test(only_what_is_missing_leaves_again),
         cmocka_unit_test(of_a_longer_flight_only_what_is_missing_leaves_again),
         cmocka_unit_test(two_later_ones_are_not_enough),
+        cmocka_unit_test(it_is_so_behind_four_thousand_million_packets),
         cmocka_unit_test(the_last_that_left_is_enough),
         cmocka_unit_test(what_is_lost_again_leaves_again),
         cmocka_unit_test(what_is_here_makes_room_in_the_window),
