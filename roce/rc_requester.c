@@ -135,12 +135,19 @@ void rc_requester_advanced(struct rc *rc, uint64_t packet_count)
 
 /* ---- packets --------------------------------------------------------------------------------- */
 
+// Something is here, or in place, behind what is missing; or it is to leave again.
+static bool has_hole(const struct rc_requester *q)
+{
+    const struct rc_repeat *r = &q->repeat;
+    return r->here_count + r->placed_count + r->lost_count > 0;
+}
+
 // One packet has left; what it is about has PSNs up to `end`.
 static void note_left(struct rc *rc, uint64_t end, bool is_asking)
 {
     struct rc_requester *q = &rc->req;
-    bool has_hole = q->repeat.here_count + q->repeat.lost_count > 0; // which has to close first
-    if (is_asking && q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark && !has_hole) {
+    if (is_asking && q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark &&
+        !has_hole(q)) { // which has to close first
         q->probe = (struct rc_probe){q->send_mark + 1, rc->wq.now};
     }
     rc->counters.requests_again += q->send_mark < q->sent_mark;
@@ -178,8 +185,7 @@ static uint64_t run_len(const struct rc *rc, const struct rc_out *o, uint64_t ro
 {
     const struct rc_requester *q = &rc->req;
     uint64_t left = o->end - q->send_mark;
-    bool has_hole = q->repeat.here_count + q->repeat.placed_count + q->repeat.lost_count > 0;
-    if (room <= 1 || has_hole || congestion_is_paced(&q->congestion) ||
+    if (room <= 1 || has_hole(q) || congestion_is_paced(&q->congestion) ||
         !rc_credits_cover(&q->credits, o->claim)) {
         return 1;
     }
@@ -516,9 +522,8 @@ static uint64_t waits_from(const struct rc *rc)
 {
     const struct rc_requester *q = &rc->req;
     const uint64_t train = train_count(rc);
-    const bool has_hole = q->send_mark < q->sent_mark || q->repeat.here_count > 0 ||
-                          q->repeat.placed_count > 0 || q->repeat.lost_count > 0;
-    if (!q->congestion.config.has_no_line || has_hole || q->asked_mark <= q->acked_mark ||
+    const bool goes_again = q->send_mark < q->sent_mark || has_hole(q);
+    if (!q->congestion.config.has_no_line || goes_again || q->asked_mark <= q->acked_mark ||
         rc_in_flight(q) < train) {
         return RC_MARK_NONE;
     }

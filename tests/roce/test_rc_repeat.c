@@ -213,9 +213,9 @@ static struct rc_end *open_reading(bool is_met)
 static void take_answer(struct rc_end *e, uint32_t i, size_t len)
 {
     uint8_t octets[PMTU];
-    uint8_t operation = i == 0             ? ROCE_READ_RESPONSE_FIRST
-                        : i == PACKETS - 1 ? ROCE_READ_RESPONSE_LAST
-                                           : ROCE_READ_RESPONSE_MIDDLE;
+    uint8_t operation = i % PACKETS == 0             ? ROCE_READ_RESPONSE_FIRST
+                        : i % PACKETS == PACKETS - 1 ? ROCE_READ_RESPONSE_LAST
+                                                     : ROCE_READ_RESPONSE_MIDDLE;
     struct roce_packet p = rc_end_make(operation, RC_END_PSN + i);
     p.aeth.syndrome = AETH_SYNDROME_ACK;
     memset(octets, (int)i + 1, PMTU);
@@ -224,7 +224,7 @@ static void take_answer(struct rc_end *e, uint32_t i, size_t len)
 
 static size_t len_of(uint32_t i)
 {
-    return i == PACKETS - 1 ? PMTU - 3 : PMTU;
+    return i % PACKETS == PACKETS - 1 ? PMTU - 3 : PMTU;
 }
 
 static void expect_octets(const struct rc_end *e, uint32_t i, uint8_t value)
@@ -270,6 +270,92 @@ static void each_run_that_is_missing_is_asked_for_alone(void **state)
     assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 2)->p.reth.dma_len, PMTU);
     assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 5)->p.reth.dma_len, 2 * PMTU);
     rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+// The window is 7 by the loss, of which two are asked for anew. It is one loss, however many answers
+// tell of it, and whether there is room to ask at once or not.
+static void lost_answers_make_the_window_smaller_once(void **state)
+{
+    for (unsigned has_room = 0; has_room < 2; has_room++) {
+        struct rc_end *e = open_reading(true);
+        e->has_no_room = !has_room;
+        take_answer(e, 0, PMTU);
+        for (uint32_t i = 3; i < PACKETS; i++) {
+            take_answer(e, i, len_of(i));
+        }
+        e->has_no_room = false;
+        rc_end_output(e);
+        rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1);
+        rc_end_post(e, 2, WQE_RDMA_WRITE, 0, 20 * PMTU, remote, REMOTE_KEY);
+        rc_end_left(e, ROCE_WRITE_FIRST, RC_END_PSN + PACKETS);
+        for (uint32_t i = 1; i < 5; i++) {
+            rc_end_left(e, ROCE_WRITE_MIDDLE, RC_END_PSN + PACKETS + i);
+        }
+        rc_end_left_none(e);
+        rc_end_close(e);
+    }
+}
+
+#define RTT_NS (100 * NS_PER_US)
+
+// A round trip is known by a Read, and of the next the second answer is missing: it has been asked
+// for again.
+static struct rc_end *open_missing_one(void)
+{
+    struct rc_end *e = open_reading(true);
+    e->now += RTT_NS;
+    for (uint32_t i = 0; i < PACKETS; i++) {
+        take_answer(e, i, len_of(i));
+    }
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    rc_end_post(e, 2, WQE_RDMA_READ, AT, PACKETS * PMTU - 3, remote, REMOTE_KEY);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + PACKETS);
+    take_answer(e, PACKETS, PMTU);
+    for (uint32_t i = 2; i < 5; i++) {
+        take_answer(e, PACKETS + i, PMTU);
+    }
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + PACKETS + 1);
+    return e;
+}
+
+static void an_answer_that_is_lost_again_is_asked_for_after_a_round_trip(void **state)
+{
+    struct rc_end *e = open_missing_one();
+    e->now += RTT_NS - 1;
+    take_answer(e, PACKETS + 5, PMTU);
+    rc_end_left_none(e);
+    e->now += 1;
+    take_answer(e, PACKETS + 6, PMTU);
+    assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + PACKETS + 1)->p.reth.dma_len,
+                     PMTU);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+// Nothing of it is acknowledged before the hole has closed. A tail-loss probe tells what is known:
+// it leaves after two round trips and what a peer may take to answer.
+static void what_leaves_behind_a_missing_answer_tells_of_no_round_trip(void **state)
+{
+    struct rc_end *e = open_missing_one();
+    rc_end_post(e, 3, WQE_RDMA_WRITE, 0, 4, remote, REMOTE_KEY);
+    rc_end_wait(e, e->now + RTT_NS / 4); // it is paced
+    rc_end_left(e, ROCE_WRITE_ONLY, RC_END_PSN + 2 * PACKETS);
+    e->now += 10 * NS_PER_MS;
+    take_answer(e, PACKETS + 1, PMTU);
+    for (uint32_t i = 5; i < PACKETS; i++) {
+        take_answer(e, PACKETS + i, len_of(i));
+    }
+    rc_end_take_ack(e, RC_END_PSN + 2 * PACKETS, AETH_SYNDROME_ACK);
+    rc_end_completed(e->send_cq, 2, WC_SUCCESS);
+    rc_end_completed(e->send_cq, 3, WC_SUCCESS);
+    rc_end_post(e, 4, WQE_RDMA_WRITE, 0, 4, remote, REMOTE_KEY);
+    rc_end_left(e, ROCE_WRITE_ONLY, RC_END_PSN + 2 * PACKETS + 1);
+    const instant_ns due = e->now + 2 * RTT_NS + 200 * NS_PER_US;
+    rc_end_wait(e, due - 1);
+    rc_end_left_none(e);
+    rc_end_wait(e, due);
+    rc_end_left(e, ROCE_WRITE_ONLY, RC_END_PSN + 2 * PACKETS + 1);
     rc_end_close(e);
 }
 
@@ -321,6 +407,9 @@ int main(void)
         cmocka_unit_test(a_read_is_asked_for_again_without_the_messages_behind_it),
         cmocka_unit_test(answers_are_placed_at_once_and_only_what_is_missing_is_asked_for),
         cmocka_unit_test(each_run_that_is_missing_is_asked_for_alone),
+        cmocka_unit_test(lost_answers_make_the_window_smaller_once),
+        cmocka_unit_test(an_answer_that_is_lost_again_is_asked_for_after_a_round_trip),
+        cmocka_unit_test(what_leaves_behind_a_missing_answer_tells_of_no_round_trip),
         cmocka_unit_test(a_strangers_answers_wait_for_their_turn),
         cmocka_unit_test(what_does_not_fit_is_not_placed_early),
     };
