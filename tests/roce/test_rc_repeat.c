@@ -131,6 +131,19 @@ static void what_is_here_makes_room_in_the_window(void **state)
     rc_end_close(e);
 }
 
+// What was here beyond the hole is acknowledged with it: it makes no room in the window any more.
+static void behind_a_hole_that_has_closed_the_window_is_as_before(void **state)
+{
+    struct rc_end *e = open_sent(9);
+    rc_end_take_sack(e, RC_END_PSN + 1, 0x7);
+    left_middle(e, 1);
+    rc_end_take_ack(e, RC_END_PSN + 8, AETH_SYNDROME_ACK);
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    rc_end_post(e, 2, WQE_RDMA_WRITE, 0, 20 * PMTU, remote, REMOTE_KEY);
+    assert_int_equal(e->count, 7);
+    rc_end_close(e);
+}
+
 // The peer may have gone: what it had is not believed any more.
 static void everything_leaves_again_after_silence(void **state)
 {
@@ -359,6 +372,22 @@ static void what_leaves_behind_a_missing_answer_tells_of_no_round_trip(void **st
     rc_end_close(e);
 }
 
+static void after_silence_all_answers_are_asked_for_again(void **state)
+{
+    struct rc_end *e = open_reading(true);
+    take_answer(e, 0, PMTU);
+    take_answer(e, 2, PMTU);
+    rc_end_wait(e, e->now + (4096 << TIMEOUT));
+    assert_int_equal(rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 1)->p.reth.dma_len,
+                     (PACKETS - 1) * PMTU - 3);
+    for (uint32_t i = 1; i < PACKETS; i++) {
+        rc_end_completed_none(e->send_cq);
+        take_answer(e, i, len_of(i));
+    }
+    rc_end_completed(e->send_cq, 1, WC_SUCCESS);
+    rc_end_close(e);
+}
+
 // The rest, as before.
 static void a_strangers_answers_wait_for_their_turn(void **state)
 {
@@ -400,6 +429,7 @@ int main(void)
         cmocka_unit_test(the_last_that_left_is_enough),
         cmocka_unit_test(what_is_lost_again_leaves_again),
         cmocka_unit_test(what_is_here_makes_room_in_the_window),
+        cmocka_unit_test(behind_a_hole_that_has_closed_the_window_is_as_before),
         cmocka_unit_test(everything_leaves_again_after_silence),
         cmocka_unit_test(who_does_not_greet_has_all_leave_again),
         cmocka_unit_test(what_is_no_sack_has_all_leave_again),
@@ -410,6 +440,7 @@ int main(void)
         cmocka_unit_test(lost_answers_make_the_window_smaller_once),
         cmocka_unit_test(an_answer_that_is_lost_again_is_asked_for_after_a_round_trip),
         cmocka_unit_test(what_leaves_behind_a_missing_answer_tells_of_no_round_trip),
+        cmocka_unit_test(after_silence_all_answers_are_asked_for_again),
         cmocka_unit_test(a_strangers_answers_wait_for_their_turn),
         cmocka_unit_test(what_does_not_fit_is_not_placed_early),
     };
