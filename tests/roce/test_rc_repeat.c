@@ -286,8 +286,8 @@ static void each_run_that_is_missing_is_asked_for_alone(void **state)
     rc_end_close(e);
 }
 
-// The window is 7 by the loss, of which two are asked for anew. It is one loss, however many answers
-// tell of it, and whether there is room to ask at once or not.
+// The window is 7 by the loss, and two of it are asked for anew. It is one loss, however many
+// answers tell of it, and whether there is room to ask at once or not.
 static void lost_answers_make_the_window_smaller_once(void **state)
 {
     for (unsigned has_room = 0; has_room < 2; has_room++) {
