@@ -2,10 +2,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include <uuid/uuid.h>
 
 #include "initiator/agent.h"
+#include "machine/machine.h"
 
 // Of names that weft derives from others: a namespace of its own, made once by chance.
 static const uuid_t derived = {0x5b, 0x1f, 0x6a, 0x0d, 0x6c, 0x0e, 0x4b, 0x53,
@@ -25,20 +25,11 @@ static bool line_read(const char *path, char *ret, size_t capacity)
     return is_there && *ret != '\0';
 }
 
-// An image that has not been started yet has a word there, the same on all machines made of it.
-static bool machine_id_read(char *ret, size_t capacity)
-{
-    return line_read("/etc/machine-id", ret, capacity) && strcmp(ret, "uninitialized") != 0;
-}
-
 static void name_derive(struct weft_nvme *nvme)
 {
-    char machine[64], text[UUID_STR_LEN];
+    char machine[MACHINE_NAME_MAX], text[UUID_STR_LEN];
     uuid_t uuid;
-    if (!machine_id_read(machine, sizeof machine) && gethostname(machine, sizeof machine) != 0) {
-        machine[0] = '\0';
-    }
-    machine[sizeof machine - 1] = '\0';
+    machine_name(machine);
     uuid_generate_sha1(uuid, derived, machine, strlen(machine));
     uuid_unparse_lower(uuid, text);
     snprintf(nvme->host_nqn, sizeof nvme->host_nqn, "nqn.2014-08.org.nvmexpress:uuid:%s", text);

@@ -1,9 +1,6 @@
 #include "view/identity.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "machine/machine.h"
 
 #define TYPE(name) (1U << IBV_QPT_##name)
 
@@ -61,28 +58,12 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-// The host's own number, or its name.
-static void machine_name(char *ret, size_t capacity)
-{
-    const int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
-    ssize_t len = fd >= 0 ? read(fd, ret, capacity - 1) : -1;
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (len <= 0) {
-        gethostname(ret, capacity - 1);
-        len = (ssize_t)capacity - 1;
-    }
-    ret[len] = '\0';
-    ret[strcspn(ret, "\n")] = '\0';
-}
-
 // It is ours to choose, so it bears the local bit (0x02) and not the group bit (0x01) of its first
 // octet.
 uint64_t identity_guid(const struct identity *identity)
 {
-    char machine[128];
-    machine_name(machine, sizeof machine);
+    char machine[MACHINE_NAME_MAX];
+    machine_name(machine);
     const uint64_t guid = hash_text(hash_text(0xcbf29ce484222325, identity->guid_seed), machine);
     return (guid & ~(3ULL << 56)) | 2ULL << 56;
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/poll_ms.h"
-#include "node/ddm/machine.h"
+#include "machine/machine.h"
 #include "node/ddm/parameters.h"
 
 enum {

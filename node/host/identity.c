@@ -5,7 +5,7 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
-#include "node/ddm/machine.h"
+#include "machine/machine.h"
 #include "node/host/agent.h"
 #include "node/interface/volume.h"
 

@@ -2,9 +2,35 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "view/identity.h"
+
+// NULL: it is what the system says.
+static struct {
+    const char *id; // what the file of the machine's id holds
+    const char *host;
+} machine;
+
+FILE *__real_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode)
+{
+    return machine.id != NULL && strcmp(path, "/etc/machine-id") == 0
+               ? fmemopen((char *)machine.id, strlen(machine.id), "r")
+               : __real_fopen64(path, mode);
+}
+
+int __real_gethostname(char *name, size_t len);
+int __wrap_gethostname(char *name, size_t len);
+int __wrap_gethostname(char *name, size_t len)
+{
+    return machine.host == NULL                          ? __real_gethostname(name, len)
+           : snprintf(name, len, "%s", machine.host) < 0 ? -1
+                                                         : 0;
+}
 
 static void stream_says_nothing_of_its_segments(void **state)
 {
@@ -39,6 +65,24 @@ static void devices_of_a_host_have_guids_of_their_own(void **state)
     assert_true(roce == identity_guid(identity_of(DEVICE_WIRE_ROCE)));
 }
 
+static uint64_t guid_of_machine(const char *id, const char *host)
+{
+    machine.id = id;
+    machine.host = host;
+    const uint64_t guid = identity_guid(identity_of(DEVICE_WIRE_ROCE));
+    machine.id = machine.host = NULL;
+    return guid;
+}
+
+// Those that were made of one image have the same file until they have been started once.
+static void device_of_another_machine_has_another_guid(void **state)
+{
+    assert_true(guid_of_machine("4a5f\n", "h") != guid_of_machine("4a60\n", "h"));
+    assert_true(guid_of_machine("4a5f\n", "h") == guid_of_machine("4a5f\n", "i"));
+    assert_true(guid_of_machine("uninitialized\n", "h") != guid_of_machine("uninitialized\n", "i"));
+    assert_true(guid_of_machine("", "h") != guid_of_machine("", "i"));
+}
+
 static void device_without_address_handles_has_no_datagrams(void **state)
 {
     for (enum device_wire wire = 0; wire < DEVICE_WIRE_COUNT; wire++) {
@@ -53,6 +97,7 @@ int main(void)
         cmocka_unit_test(stream_says_nothing_of_its_segments),
         cmocka_unit_test(path_mtu_and_headers_fit_the_interface),
         cmocka_unit_test(devices_of_a_host_have_guids_of_their_own),
+        cmocka_unit_test(device_of_another_machine_has_another_guid),
         cmocka_unit_test(device_without_address_handles_has_no_datagrams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@ ROOMS = {
     'text': ('base', 'what people write and read: numbers, sizes, addresses; no state'),
     'descriptor': ('', 'which numbers descriptors of a library have; whose is not its business'),
     'clock': ('base', 'what time it is, for who may ask: no engine room'),
+    'machine': ('', 'which machine this is; what is made of that is not its business'),
     'wire': ('base', 'a header is parsed from octets to a verdict and back; no state'),
     'tcp': ('wire base', 'one connection; who its ends are and how segments travel is below it'),
     'net': ('tcp wire base', 'whose segment it is, and what a host does beside TCP; no device'),
@@ -38,7 +39,7 @@ ROOMS = {
     'cgroup': ('', 'which group limits a process, as the kernel\'s files tell it'),
     'host': ('cgroup control rnic mem link tcp text descriptor clock base weft',
              'what a process lends the device: environment, fork, exit'),
-    'view': ('control descriptor base abi',
+    'view': ('control machine descriptor base abi',
              'what a device looks like: as data, as files; no device is open'),
     'verbs': ('view host rnic descriptor base weft abi',
               'a thin front; the engine rooms are behind rnic'),
@@ -60,7 +61,8 @@ ROOMS = {
     'node/module': ('node/interface base weft',
                     'drivers that are not of the program itself, by a public header; knows 320'),
     'node/rbd': ('text clock base weft', 'a driver module: Ceph by librbd, and a public header'),
-    'node/ddm': ('initiator/iscsi node/module format node/interface text clock base weft',
+    'node/ddm': ('initiator/iscsi node/module format node/interface text clock '
+                 'machine base weft',
                  'one device each; knows nobody above interface 320'),
     'node/nvme': ('format node/interface text base',
                   'NVMe controllers, whatever transport carries them'),
@@ -86,14 +88,14 @@ ROOMS = {
                        'which volumes others have; what becomes of them is its caller\'s'),
     'node/host': ('http listen node/discovery node/unit node/iscsi node/scsi node/tts '
                   'node/fabric node/stream node/nvme node/uma node/cta node/reservation '
-                  'node/rta node/ddm node/bus node/loop node/interface control cgroup format text '
-                  'base weft',
+                  'node/rta node/ddm node/bus node/loop node/interface control cgroup machine '
+                  'format text base weft',
                   'wires the host storage node'),
     'initiator/tcp': ('format wire descriptor clock base',
                       'capsules and data as PDUs on a socket; of wire the CRC'),
     'initiator/iscsi': ('chap format text descriptor clock base weft abi',
                         'an iSCSI initiator on public verbs: SCSI is its caller\'s'),
-    'initiator': ('initiator/tcp format text descriptor clock base weft abi',
+    'initiator': ('initiator/tcp format text descriptor clock machine base weft abi',
                   'public verbs only: it runs on any RNIC'),
     'draw': ('mpa wire text base',
              'a capture in, a picture out: octets go through the parsers of the engine'),
