@@ -1,5 +1,6 @@
 #include "view/identity.h"
 
+#include "base/fnv.h"
 #include "machine/machine.h"
 
 #define TYPE(name) (1U << IBV_QPT_##name)
@@ -49,22 +50,13 @@ const struct identity *identity_of(enum device_wire wire)
 
 /* ---- GUID ------------------------------------------------------------------------------------ */
 
-// FNV-1a, 64 bits.
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (uint8_t)*text) * 0x100000001b3;
-    }
-    return hash;
-}
-
 // It is ours to choose, so it bears the local bit (0x02) and not the group bit (0x01) of its first
 // octet.
 uint64_t identity_guid(const struct identity *identity)
 {
     char machine[MACHINE_NAME_MAX];
     machine_name(machine);
-    const uint64_t guid = hash_text(hash_text(0xcbf29ce484222325, identity->guid_seed), machine);
+    const uint64_t guid = fnv_text(fnv_text(FNV_START, identity->guid_seed), machine);
     return (guid & ~(3ULL << 56)) | 2ULL << 56;
 }
 

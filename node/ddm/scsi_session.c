@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "base/poll_ms.h"
 #include "machine/machine.h"
 #include "node/ddm/parameters.h"
@@ -276,17 +277,6 @@ static void transport_submit(struct scsi_transport *transport, struct scsi_job *
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-// FNV-1a, of 64 bits.
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
-static const uint64_t hash_start = UINT64_C(0xcbf29ce484222325);
-
 // The same for all processes of this machine, another one on each other machine.
 void scsi_session_initiator(const char *wanted, char ret[SCSI_SESSION_TEXT_MAX])
 {
@@ -295,8 +285,7 @@ void scsi_session_initiator(const char *wanted, char ret[SCSI_SESSION_TEXT_MAX])
         snprintf(ret, SCSI_SESSION_TEXT_MAX, "%s", wanted);
     } else {
         machine_name(machine);
-        uint64_t hash =
-            hash_text(hash_text(hash_start, machine), "\n"); // a line, as targets know it
+        uint64_t hash = fnv_text(fnv_text(FNV_START, machine), "\n"); // a line, as targets know it
         snprintf(ret, SCSI_SESSION_TEXT_MAX, "iqn.2026-11.invalid.weft:%016" PRIx64, hash);
     }
 }
@@ -396,7 +385,7 @@ static struct scsi_session *create(const struct scsi_transport_kind *kind,
 static int unit_set(struct scsi_session *session, const char *object, struct why *ret_why)
 {
     int error = session->carrier->parse(session, object, ret_why);
-    session->unit = hash_text(hash_text(hash_start, session->address), session->initiator);
+    session->unit = fnv_text(fnv_text(FNV_START, session->address), session->initiator);
     return error;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/fnv.h"
 #include "base/time.h"
 #include "format/nvme_pages.h"
 #include "format/nvme_wire.h"
@@ -46,16 +47,6 @@ static void put_text(uint8_t *at, size_t len, const char *text)
 
 /* ---- the controller -------------------------------------------------------------------------- */
 
-// FNV-1a, of 64 bits.
-static uint64_t digest_of(const char *text)
-{
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
-    for (; *text != '\0'; text++) {
-        digest = (digest ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-    }
-    return digest;
-}
-
 // What a subsystem is called, and its serial number: of a volume that stands alone they are its
 // own; those of a group are made of its name, since any of its volumes may go.
 static void subsystem_name(const struct nvme_controller *c, const struct resource *row,
@@ -67,7 +58,7 @@ static void subsystem_name(const struct nvme_controller *c, const struct resourc
         text_hex(row->identity.uuid, VOLUME_UUID_LEN, ret_serial);
     } else {
         *ret_name = colon != NULL && colon[1] != '\0' ? colon + 1 : c->subnqn;
-        snprintf(ret_serial, SERIAL_MAX, "weft%016" PRIx64, digest_of(c->subnqn));
+        snprintf(ret_serial, SERIAL_MAX, "weft%016" PRIx64, fnv_text(FNV_START, c->subnqn));
     }
 }
 

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fnv.h"
 #include "clock/clock.h"
 
 enum {
@@ -69,20 +70,11 @@ void fence_fini(struct fence *fence)
     }
 }
 
-static uint64_t hash_of(const char *text)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); // FNV-1a
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-    }
-    return hash;
-}
-
 static socklen_t socket_name(const char *image, struct sockaddr_un *ret)
 {
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
     int len = snprintf(ret->sun_path + 1, sizeof ret->sun_path - 1, "weft/rbd/%016" PRIx64,
-                       hash_of(image));
+                       fnv_text(FNV_START, image));
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
