@@ -195,6 +195,12 @@ int sys_getsockopt_int(int fd, int level, int option, int *ret)
     return sys_getsockopt(fd, level, option, ret, &len);
 }
 
+bool sys_is_socket_of_host(int fd)
+{
+    int domain = 0;
+    return sys_getsockopt_int(fd, SOL_SOCKET, SO_DOMAIN, &domain) == 0 && domain == AF_UNIX;
+}
+
 int sys_eventfd(unsigned value, int flags)
 {
     return placed(CALL(SYS_eventfd2, value, flags));

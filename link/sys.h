@@ -44,6 +44,9 @@ int sys_setsockopt_int(int fd, int level, int option, int value);
 int sys_setsockopt(int fd, int level, int option, const void *value, socklen_t len);
 int sys_getsockopt(int fd, int level, int option, void *ret, socklen_t *len);
 int sys_getsockopt_int(int fd, int level, int option, int *ret);
+// Whether it is a socket between processes of this host: what wakes by it is read and written
+// without waiting, whatever a peer has handed over.
+bool sys_is_socket_of_host(int fd);
 
 int sys_eventfd(unsigned value, int flags);
 ssize_t sys_read(int fd, void *buf, size_t len);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/lingering.h"
 #include "base/list.h"
@@ -66,13 +65,6 @@ static void end_if_over(struct datagram_udp *d, struct datagram_lane_in *lane)
     }
 }
 
-// What wakes is read without waiting, whatever was handed over.
-static bool is_socket_of_host(int fd)
-{
-    int domain = 0;
-    return sys_getsockopt_int(fd, SOL_SOCKET, SO_DOMAIN, &domain) == 0 && domain == AF_UNIX;
-}
-
 static int copies_make(struct datagram_lanes *lanes)
 {
     lanes->copies = lanes->copies != NULL ? lanes->copies : malloc(LANE_COPIES_LEN);
@@ -84,7 +76,7 @@ static int lane_begin(struct datagram_udp *d, struct datagram_lane_in *lane,
                       const struct datagram_share_message *m)
 {
     if (!d->config.is_local || m->count != LANE_LAYOUT || m->from == d->share.slot ||
-        m->fd_count != DATAGRAM_SHARE_LANE_FDS || !is_socket_of_host(m->fds[1])) {
+        m->fd_count != DATAGRAM_SHARE_LANE_FDS || !sys_is_socket_of_host(m->fds[1])) {
         return -EINVAL;
     }
     if (lane->memory != NULL && !sys_has_hung_up(lane->inlet.fd)) {

@@ -67,13 +67,6 @@ int local_channel_create(struct local_channel **ret)
     return 0;
 }
 
-// What a wake-up is written to never blocks, whatever the peer has handed over.
-static bool is_socket_of_host(int fd)
-{
-    int domain = 0;
-    return sys_getsockopt_int(fd, SOL_SOCKET, SO_DOMAIN, &domain) == 0 && domain == AF_UNIX;
-}
-
 static bool claim(struct local_channel *c)
 {
     _Atomic uint64_t *claimed = (_Atomic uint64_t *)(void *)(c->memory + LOCAL_CHANNEL_CLAIMED);
@@ -84,7 +77,7 @@ static bool claim(struct local_channel *c)
 static int take_over(struct local_channel *c, const struct local_channel_means *means)
 {
     uint8_t *memory;
-    if (!is_socket_of_host(means->socket_fd)) {
+    if (!sys_is_socket_of_host(means->socket_fd)) {
         return -EINVAL;
     }
     int error = local_sealed_adopt(means->memory_fd, LOCAL_CHANNEL_LEN, &memory);

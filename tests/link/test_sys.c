@@ -157,6 +157,18 @@ static void sockets_listen_connect_and_carry(void **state)
     assert_int_equal(sys_fcntl(server, F_GETFD, 0), -EBADF);
 }
 
+static void socket_of_the_host_is_told_from_all_else(void **state)
+{
+    int pair[2];
+    int of_a_net = sys_socket(AF_INET, SOCK_STREAM, 0), no_socket = sys_eventfd(0, 0);
+    assert_int_equal(sys_socketpair(AF_UNIX, SOCK_STREAM, pair), 0);
+    assert_true(sys_is_socket_of_host(pair[0]));
+    assert_false(sys_is_socket_of_host(of_a_net));
+    assert_false(sys_is_socket_of_host(no_socket));
+    assert_false(sys_is_socket_of_host(-1));
+    sys_close_fds((const int[]){pair[0], pair[1], of_a_net, no_socket}, 4);
+}
+
 static void datagrams_go_and_come_by_the_dozen(void **state)
 {
     int fds[2];
@@ -462,6 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(failures_are_numbers_and_leave_errno_alone),
         TEST(sockets_listen_connect_and_carry),
+        TEST(socket_of_the_host_is_told_from_all_else),
         TEST(datagrams_go_and_come_by_the_dozen),
         TEST(descriptor_is_closed_once),
         TEST(copies_of_descriptors_do_not_outlive_exec),
