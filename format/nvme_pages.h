@@ -9,7 +9,17 @@
 //     reports        Reservation Report
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+// Fills a text of `len` octets; what is longer is cut.
+static inline void nvme_text_put(uint8_t *at, size_t len, const char *text)
+{
+    size_t text_len = strlen(text);
+    memset(at, ' ', len);
+    memcpy(at, text, text_len < len ? text_len : len);
+}
 
 /* ---- Identify -------------------------------------------------------------------------------- */
 

@@ -351,6 +351,11 @@ void nvme_connect_forget(struct nvme_queue *queue);
 
 // ---- io.c
 
+// Of the namespace that the command names.
+static inline const struct nvme_volume *nvme_io_volume(const struct nvme_command *command)
+{
+    return &command->queue->controller->namespaces[command->nsid - 1].volume;
+}
 // The CTA has answered an I/O command.
 void nvme_io_complete(struct nvme_command *command, enum node_completion completion,
                       instant_ns now);

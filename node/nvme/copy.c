@@ -18,11 +18,6 @@ static void fail(struct nvme_command *command, unsigned status, unsigned locatio
     nvme_command_fail(command, status | NVME_STATUS_DNR, location);
 }
 
-static const struct nvme_volume *volume_of(const struct nvme_command *command)
-{
-    return &command->queue->controller->namespaces[command->nsid - 1].volume;
-}
-
 uint32_t nvme_copy_blocks_max(uint32_t block_len)
 {
     uint32_t blocks = NVME_COPY_LEN_MAX / block_len;
@@ -59,7 +54,7 @@ static bool is_within(const struct nvme_volume *volume, uint64_t block, uint64_t
 // None is begun before all are known to fit.
 static unsigned ranges_fault(const struct nvme_command *command)
 {
-    const struct nvme_volume *volume = volume_of(command);
+    const struct nvme_volume *volume = nvme_io_volume(command);
     uint32_t most = nvme_copy_blocks_max(command->block_len);
     uint64_t whole = 0;
     for (uint32_t i = 0; i < command->range_count; i++) {
@@ -173,7 +168,7 @@ void nvme_copy(struct nvme_command *command, instant_ns now)
 {
     uint32_t count = command->sqe[NVME_COPY_OFF_NR] + UINT32_C(1);
     uint32_t len = count * NVME_COPY_RANGE_LEN;
-    command->block_len = volume_of(command)->block_len;
+    command->block_len = nvme_io_volume(command)->block_len;
     if (command->block_len == 0) { // it went while the queue was bound
         fail(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
     } else if ((command->sqe[NVME_COPY_OFF_DESFMT] & NVME_COPY_DESFMT_MASK) != 0) {

@@ -38,13 +38,6 @@ static const struct resource *row_of(struct nvme_controller *c, uint32_t nsid)
     return ns != NULL ? resource_by_volume(nvme_resources(c->target), ns->volume.number) : NULL;
 }
 
-static void put_text(uint8_t *at, size_t len, const char *text)
-{
-    size_t text_len = strlen(text);
-    memset(at, ' ', len);
-    memcpy(at, text, text_len < len ? text_len : len);
-}
-
 /* ---- the controller -------------------------------------------------------------------------- */
 
 // What a subsystem is called, and its serial number: of a volume that stands alone they are its
@@ -70,9 +63,9 @@ static void name_controller(struct nvme_controller *c, uint8_t *page)
         subsystem_name(c, row_of(c, nvme_namespace_next(c, 0)), &name, serial);
     }
     snprintf(model, sizeof model, "weft %.*s", NVME_CTRL_MN_LEN - 5, name);
-    put_text(page + NVME_CTRL_OFF_SN, NVME_CTRL_SN_LEN, serial);
-    put_text(page + NVME_CTRL_OFF_MN, NVME_CTRL_MN_LEN, model);
-    put_text(page + NVME_CTRL_OFF_FR, NVME_CTRL_FR_LEN, "1");
+    nvme_text_put(page + NVME_CTRL_OFF_SN, NVME_CTRL_SN_LEN, serial);
+    nvme_text_put(page + NVME_CTRL_OFF_MN, NVME_CTRL_MN_LEN, model);
+    nvme_text_put(page + NVME_CTRL_OFF_FR, NVME_CTRL_FR_LEN, "1");
     memcpy(page + NVME_CTRL_OFF_SUBNQN, c->subnqn, strlen(c->subnqn));
 }
 

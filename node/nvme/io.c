@@ -21,14 +21,9 @@ static void fail_as(struct nvme_command *command, enum node_completion completio
     nvme_command_fail(command, nvme_io_status(command, completion), NVME_ERROR_NO_LOCATION);
 }
 
-static const struct nvme_volume *volume_of(const struct nvme_command *command)
-{
-    return &command->queue->controller->namespaces[command->nsid - 1].volume;
-}
-
 static bool can(const struct nvme_command *command, uint32_t ability)
 {
-    return (volume_of(command)->abilities & ability) != 0;
+    return (nvme_io_volume(command)->abilities & ability) != 0;
 }
 
 /* ---- Read, Write, Compare, Verify, Write Zeroes ---------------------------------------------- */
@@ -43,7 +38,7 @@ void nvme_io_range(const struct nvme_command *command, uint64_t *ret_offset, uin
 // others when it goes on, and the descriptor has been looked at for these. False: refused.
 static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint64_t *ret_len)
 {
-    const struct nvme_volume *volume = volume_of(command);
+    const struct nvme_volume *volume = nvme_io_volume(command);
     uint64_t block = get_le64(command->sqe + NVME_RW_OFF_SLBA);
     uint64_t count = get_le16(command->sqe + NVME_RW_OFF_NLB) + UINT64_C(1);
     if (block > volume->blocks || count > volume->blocks - block) {
@@ -229,7 +224,7 @@ static void execute_flush(struct nvme_command *command, instant_ns now)
 // The ranges lie in the scratch, and are trimmed one after the other.
 static void trim_next(struct nvme_command *command, instant_ns now)
 {
-    const struct nvme_volume *volume = volume_of(command);
+    const struct nvme_volume *volume = nvme_io_volume(command);
     while (command->range_at < command->range_count) {
         const uint8_t *range =
             command->queue->parts.scratch.ptr + command->range_at * NVME_DSM_RANGE_LEN;

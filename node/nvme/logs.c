@@ -261,13 +261,6 @@ static const char *address_for(const struct nvme_controller *c,
     return listener->is_wildcard && is_alike && own[0] != '\0' ? own : listener->address;
 }
 
-static void put_field(uint8_t *at, size_t len, const char *text)
-{
-    size_t text_len = strlen(text);
-    memset(at, ' ', len);
-    memcpy(at, text, text_len < len ? text_len : len);
-}
-
 static void entry_emit(const struct nvme_controller *c, const struct resource *row,
                        unsigned listener, uint8_t entry[NVME_ENTRY_LEN])
 {
@@ -282,8 +275,8 @@ static void entry_emit(const struct nvme_controller *c, const struct resource *r
     put_le16(entry + NVME_ENTRY_OFF_PORTID, (uint16_t)(listener + 1));
     put_le16(entry + NVME_ENTRY_OFF_CNTLID, NVME_CNTLID_DYNAMIC);
     put_le16(entry + NVME_ENTRY_OFF_ASQSZ, NVME_QUEUE_DEPTH_MAX);
-    put_field(entry + NVME_ENTRY_OFF_TRSVCID, NVME_ENTRY_TRSVCID_LEN, l->service);
-    put_field(entry + NVME_ENTRY_OFF_TRADDR, NVME_ENTRY_TRADDR_LEN, address_for(c, l));
+    nvme_text_put(entry + NVME_ENTRY_OFF_TRSVCID, NVME_ENTRY_TRSVCID_LEN, l->service);
+    nvme_text_put(entry + NVME_ENTRY_OFF_TRADDR, NVME_ENTRY_TRADDR_LEN, address_for(c, l));
     memcpy(entry + NVME_ENTRY_OFF_SUBNQN, nqn, strlen(nqn));
     memcpy(entry + NVME_ENTRY_OFF_TSAS, l->tsas, sizeof l->tsas);
 }
