@@ -1,7 +1,6 @@
 #include "cli/report.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/device_wire.h"
@@ -12,7 +11,7 @@ enum { VALUE_MAX_LEN = 128, LABEL_LEN = 16, SECTION_INDENT = 2, PART_INDENT = 4 
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static bool is_duration(const char *name)
+bool report_is_duration(const char *name)
 {
     const size_t len = strlen(name);
     return len > 3 && strcmp(name + len - 3, "_ns") == 0;
@@ -52,7 +51,7 @@ static void word_put(struct paragraph *p, const char *name, const char *value)
 {
     char shown[VALUE_MAX_LEN];
     text_copy(shown, name, true);
-    if (is_duration(name)) {
+    if (report_is_duration(name)) {
         shown[strlen(shown) - 3] = '\0'; // the value has the unit
     }
     unsigned len = (unsigned)(strlen(shown) + 1 + strlen(value));
@@ -117,7 +116,7 @@ static bool value_format(const char *name, struct json_object *value, char ret[V
     if (!json_object_is_type(value, json_type_int) || number == 0) {
         return false;
     }
-    if (is_duration(name)) {
+    if (report_is_duration(name)) {
         text_duration_format(number, ret);
     } else if (is_octets(name)) {
         octets_format(number, ret);

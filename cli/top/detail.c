@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/histogram.h"
+#include "cli/report.h"
 #include "text/quantity.h"
 
 enum { LINE_LEN = 512, WORD_LEN = 160, INDENT = 2, DEPTH_MAX = 8, MEMBERS_MAX = 4096 };
@@ -44,12 +45,6 @@ static void head(struct flow *flow, const char *text)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static bool is_duration(const char *name)
-{
-    const size_t len = strlen(name);
-    return len > 3 && strcmp(name + len - 3, "_ns") == 0;
-}
-
 // False: nothing to show, as zeroes are.
 static bool value_format(const char *name, struct json_object *value, char ret[WORD_LEN])
 {
@@ -62,7 +57,7 @@ static bool value_format(const char *name, struct json_object *value, char ret[W
     if (!json_object_is_type(value, json_type_int) || number == 0) {
         return false;
     }
-    if (is_duration(name)) {
+    if (report_is_duration(name)) {
         snprintf(ret, WORD_LEN, "%.*s %s", (int)strlen(name) - 3, name,
                  text_duration_format(number, text));
     } else {
