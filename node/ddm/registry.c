@@ -31,16 +31,6 @@ static const struct ddm_driver *driver_find(const char *name)
     return NULL;
 }
 
-static bool knows_parameter(const struct ddm_driver *driver, const char *key)
-{
-    for (const char *const *p = driver->parameters; p != NULL && *p != NULL; p++) {
-        if (strcmp(*p, key) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // 0, and the drivers of the chain, the outermost first.
 static int chain_find(const struct uri *uri, const struct ddm_driver **ret, struct why *ret_why)
 {
@@ -56,7 +46,8 @@ static int chain_find(const struct uri *uri, const struct ddm_driver **ret, stru
     for (unsigned p = 0; p < uri->parameter_count; p++) {
         bool is_known = false;
         for (unsigned i = 0; i < uri->scheme_count; i++) {
-            is_known |= ret[i]->takes_all || knows_parameter(ret[i], uri->parameters[p].key);
+            is_known |=
+                ret[i]->takes_all || ddm_keys_have(ret[i]->parameters, uri->parameters[p].key);
         }
         if (!is_known) {
             why_say(ret_why, "there is no parameter %.64s", uri->parameters[p].key);
@@ -95,9 +86,9 @@ static bool is_for(const struct ddm_driver *const *chain, unsigned count, unsign
 {
     bool is_others = false;
     for (unsigned i = 0; i < count; i++) {
-        is_others |= i != index && knows_parameter(chain[i], key);
+        is_others |= i != index && ddm_keys_have(chain[i]->parameters, key);
     }
-    return knows_parameter(chain[index], key) || (chain[index]->takes_all && !is_others);
+    return ddm_keys_have(chain[index]->parameters, key) || (chain[index]->takes_all && !is_others);
 }
 
 static int chain_open(const struct uri *uri, const struct ddm_driver *const *chain,

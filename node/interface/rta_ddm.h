@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/list.h"
@@ -139,6 +140,15 @@ struct ddm_target {
     const struct ddm_parameter *parameters;
     size_t parameter_count;
 };
+
+// Whether a driver's list of keys, ended by NULL, has this one. NULL: a driver without parameters.
+static inline bool ddm_keys_have(const char *const *keys, const char *key)
+{
+    while (keys != NULL && *keys != NULL && strcmp(*keys, key) != 0) {
+        keys++;
+    }
+    return keys != NULL && *keys != NULL;
+}
 
 // A DDM begins with this.
 struct ddm {

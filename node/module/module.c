@@ -32,16 +32,6 @@ struct module {
     struct module_command commands[MODULE_DEPTH_MAX];
 };
 
-static bool knows_parameter(const struct weft_ddm_driver *driver, const char *key)
-{
-    for (const char *const *p = driver->parameters; p != NULL && *p != NULL; p++) {
-        if (strcmp(*p, key) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- commands -------------------------------------------------------------------------------- */
 
 static const enum weft_ddm_operation operations[NODE_DEVICE_OPERATION_COUNT] = {
@@ -313,7 +303,7 @@ static int parameters_check(const struct weft_ddm_driver *driver, const struct d
                             struct why *ret_why)
 {
     for (size_t i = 0; i < target->parameter_count; i++) {
-        if (!knows_parameter(driver, target->parameters[i].key)) {
+        if (!ddm_keys_have(driver->parameters, target->parameters[i].key)) {
             why_say(ret_why, "the module %.64s has no parameter %.64s", driver->name,
                     target->parameters[i].key);
             return -EINVAL;
