@@ -158,6 +158,11 @@ int remote_uri_parse(const char *uri, struct remote_uri *ret, struct why *ret_wh
     }
     snprintf(ret->driver, sizeof ret->driver, "%s", driver_of(uri, head_len)->name);
     put(ret->pattern, sizeof ret->pattern, slash + 1, path_len);
+    if (strchr(ret->pattern, '@') != NULL) {
+        return fail(
+            ret_why, "its URI", // which is of a password with a slash
+            "the pattern is of names of targets, which have no @; a slash before it is %2F");
+    }
     if (strchr(ret->pattern, '/') != NULL) {
         return fail(ret_why, "its URI", // which may be of a password with a slash
                     "the pattern is of names of targets, with all their units, and nothing stands "

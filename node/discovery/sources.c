@@ -95,13 +95,13 @@ static void secret_leave_out(char *uri)
     }
 }
 
-// User and password stand before the last @ of the part before the first slash.
+// User and password stand before the last @ in front of the parameters, for a password may have
+// slashes, and neither a host nor a name of a target has an @.
 static void shown_make(const char *uri, char ret[UNIT_URI_MAX])
 {
     const char *begin = strstr(uri, "://");
-    begin = begin != NULL ? begin + 3 : uri;
-    size_t len = strcspn(begin, "/?");
-    const char *at = memrchr(begin, '@', len);
+    begin = begin != NULL ? begin + 3 : uri + strlen(uri);
+    const char *at = memrchr(begin, '@', strcspn(begin, "?"));
     const char *rest = at != NULL ? at + 1 : begin;
     snprintf(ret, UNIT_URI_MAX, "%.*s%s", (int)(begin - uri), uri, rest);
     secret_leave_out(ret);

@@ -221,6 +221,8 @@ static void what_is_shown_of_a_source_has_no_user_password_or_secret(void **stat
         {"iscsi://me%25p@w@own/*", "iscsi://own/*"},
         {"iscsi://me%25p@own/*?target_user=it&target_secret=hush&most=5",
          "iscsi://own/*?target_user=it&most=5"},
+        {"iscsi://me%25p%2fw@own/*", "iscsi://own/*"},
+        {"iscsi://me%25p@own/*?initiator=iqn.a@b", "iscsi://own/*?initiator=iqn.a@b"},
         {"iscsi://me%25p@own/*?target_secret=hush&target_user=it", "iscsi://own/*?target_user=it"},
         {"iscsi://own/*?target_secret=hush", "iscsi://own/*"}};
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
