@@ -22,12 +22,26 @@ void net_iface_init(struct net_iface *iface, const struct net_iface_config *conf
 
 /* ---- packets --------------------------------------------------------------------------------- */
 
-static bool packet_parse(struct net_iface *iface, struct span in, struct ip_packet *ret)
+static enum ip_parse_verdict ipv4_take(struct span in, struct ip_packet *ret)
 {
-    enum ip_parse_verdict verdict;
-    if (in.len > 0 && in.ptr[0] >> 4 == 6) {
-        struct ipv6_header h = {0};
-        verdict = ipv6_header_parse(in, &h, &ret->body);
+    struct ipv4_header h;
+    enum ip_parse_verdict verdict = ipv4_header_parse(in, &h, &ret->body);
+    if (verdict == IP_PARSE_OK) {
+        ret->flow = (struct net_flow){.local = net_addr_from_ipv4(h.dst),
+                                      .remote = net_addr_from_ipv4(h.src)};
+        ret->protocol = h.protocol;
+        ret->hops = h.ttl;
+        ret->tos = h.tos;
+        ret->has_alert = h.has_alert;
+    }
+    return verdict;
+}
+
+static enum ip_parse_verdict ipv6_take(struct span in, struct ip_packet *ret)
+{
+    struct ipv6_header h;
+    enum ip_parse_verdict verdict = ipv6_header_parse(in, &h, &ret->body);
+    if (verdict == IP_PARSE_OK) {
         ret->flow = (struct net_flow){.local = net_addr_from_ipv6(h.dst),
                                       .remote = net_addr_from_ipv6(h.src)};
         ret->protocol = h.next_header;
@@ -36,23 +50,24 @@ static bool packet_parse(struct net_iface *iface, struct span in, struct ip_pack
         ret->flow_label = h.flow_label;
         ret->has_alert = h.has_alert;
         ret->is_ipv6 = true;
-    } else {
-        struct ipv4_header h = {0};
-        verdict = ipv4_header_parse(in, &h, &ret->body);
-        ret->flow = (struct net_flow){.local = net_addr_from_ipv4(h.dst),
-                                      .remote = net_addr_from_ipv4(h.src)};
-        ret->protocol = h.protocol;
-        ret->hops = h.ttl;
-        ret->tos = h.tos;
-        ret->has_alert = h.has_alert;
+    }
+    return verdict;
+}
+
+static bool packet_parse(struct net_iface *iface, struct span in, struct ip_packet *ret)
+{
+    bool is_6 = in.len > 0 && in.ptr[0] >> 4 == 6;
+    enum ip_parse_verdict verdict = is_6 ? ipv6_take(in, ret) : ipv4_take(in, ret);
+    if (verdict != IP_PARSE_OK) {
+        bool is_fragment = verdict == IP_PARSE_FRAGMENT;
+        iface->counters.fragments += is_fragment;
+        iface->counters.bad_packets += !is_fragment;
+        return false;
     }
     ret->ecn = ret->tos & IP_ECN_MASK;
-    iface->counters.fragments += verdict == IP_PARSE_FRAGMENT;
-    iface->counters.bad_packets += verdict != IP_PARSE_OK && verdict != IP_PARSE_FRAGMENT;
-    if (verdict == IP_PARSE_OK) { // what a lower layer padded is none of it
-        ret->whole = span_of(in.ptr, (size_t)(ret->body.ptr - in.ptr) + ret->body.len);
-    }
-    return verdict == IP_PARSE_OK;
+    // What a lower layer padded is none of it.
+    ret->whole = span_of(in.ptr, (size_t)(ret->body.ptr - in.ptr) + ret->body.len);
+    return true;
 }
 
 static bool is_from_nobody(const struct net_iface *iface, const struct net_addr *remote)
