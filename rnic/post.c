@@ -27,6 +27,12 @@ struct send_wqe *rnic_sq_slot(struct rnic_sq_cursor *cursor)
     return wqe;
 }
 
+struct send_wqe *rnic_sq_filled(const struct rnic_sq_cursor *cursor, unsigned index)
+{
+    CHECK(index < cursor->filled_count);
+    return wq_send_slot(cursor->qp->wq, index);
+}
+
 struct roce_address *rnic_sq_address(const struct rnic_qp *qp, struct send_wqe *wqe)
 {
     CHECK(qp->transport->ops->address_len == sizeof(struct roce_address));

@@ -26,6 +26,8 @@ struct rnic_sq_cursor {
 
 void rnic_sq_begin(struct rnic_sq_cursor *cursor, struct rnic_qp *qp);
 struct send_wqe *rnic_sq_slot(struct rnic_sq_cursor *cursor);
+// One of those that were filled since it began, the first of them 0.
+struct send_wqe *rnic_sq_filled(const struct rnic_sq_cursor *cursor, unsigned index);
 // Where an entry says to whom it goes, on a queue pair of datagrams; filled as all of it.
 struct roce_address *rnic_sq_address(const struct rnic_qp *qp, struct send_wqe *wqe);
 // What the queue's owner knows of memory that commands are to open (rnic_oneshot_probe).

@@ -148,12 +148,6 @@ struct front_srq {
 
 enum { FRONT_QP_EVENT_COUNT = RNIC_EVENT_QP_LAST_WQE_REACHED + 1 };
 
-// A window and the key that it has once the bind is posted.
-struct front_bind {
-    struct ibv_mw *mw;
-    uint32_t rkey;
-};
-
 struct front_qp {
     union {
         struct ibv_qp qp;
@@ -176,8 +170,7 @@ struct front_qp {
     struct send_wqe *wr_current;  // the work request being built, or NULL
     bool has_wr_address;          // of it: wr_set_ud_addr was called
     int wr_error;                 // the first error, positive; nothing is built any more
-    struct front_bind *binds;     // of the sequence; the array is the queue pair's to free
-    unsigned bind_count, bind_room;
+    bool has_bind;                // one of the sequence is of a window
 };
 
 // A thread domain is a promise of the program's that locks here have no need of; so nothing but its

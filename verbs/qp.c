@@ -229,7 +229,6 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
         pthread_cond_destroy(&ibv_qp->cond);
     }
     front_context_release(ibv_qp->context);
-    free(qp->binds);
     free(qp);
     return 0;
 }

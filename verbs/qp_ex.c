@@ -1,13 +1,10 @@
 // ibv_wr_*: work requests built call by call. wr_start takes the queue, each operation takes the
 // next entry and fills it in place, wr_complete posts all of them or none.
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/sge.h"
 #include "verbs/front.h"
-
-enum { BIND_ROOM_AT_FIRST = 8 };
 
 static struct front_qp *front_of(struct ibv_qp_ex *qp)
 {
@@ -144,25 +141,13 @@ static void wr_local_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rkey)
 
 // A program reads mw->rkey to tell its peers, or to bind once more: it changes when the bind is
 // posted, and stays if the sequence is not.
-static int bind_note(struct front_qp *qp, struct ibv_mw *mw, uint32_t rkey)
-{
-    if (qp->bind_count == qp->bind_room) {
-        const unsigned room = qp->bind_room > 0 ? 2 * qp->bind_room : BIND_ROOM_AT_FIRST;
-        struct front_bind *binds = reallocarray(qp->binds, room, sizeof *binds);
-        if (binds == NULL) {
-            return ENOMEM;
-        }
-        qp->binds = binds;
-        qp->bind_room = room;
-    }
-    qp->binds[qp->bind_count++] = (struct front_bind){.mw = mw, .rkey = rkey};
-    return 0;
-}
-
 static void binds_tell(struct front_qp *qp)
 {
-    for (unsigned i = 0; i < qp->bind_count; i++) {
-        qp->binds[i].mw->rkey = qp->binds[i].rkey;
+    for (unsigned i = 0; i < qp->cursor.filled_count; i++) {
+        const struct send_wqe *wqe = rnic_sq_filled(&qp->cursor, i);
+        if (wqe->opcode == WQE_BIND_MW) {
+            ((struct ibv_mw *)wqe->window)->rkey = wqe->bind.mw_rkey;
+        }
     }
 }
 
@@ -174,10 +159,11 @@ static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
         return;
     }
     int error = front_bind_fill(wqe, mw, rkey, bind_info, IBV_MW_TYPE_2);
-    error = error != 0 ? error : bind_note(front_of(qp), mw, wqe->bind.mw_rkey);
     if (error != 0) {
         wr_refuse(front_of(qp), error);
     }
+    wqe->window = mw;
+    front_of(qp)->has_bind = true;
 }
 
 /* ---- to whom --------------------------------------------------------------------------------- */
@@ -264,7 +250,7 @@ static void wr_start(struct ibv_qp_ex *ibv_qp)
     struct front_qp *qp = front_of(ibv_qp);
     if (front_is_alive(qp->qp.context)) {
         rnic_sq_begin(&qp->cursor, qp->rnic_qp);
-        qp->bind_count = 0;
+        qp->has_bind = false;
         qp->wr_error = 0;
     } else {
         qp->cursor = (struct rnic_sq_cursor){0};
@@ -278,7 +264,9 @@ static int wr_complete(struct ibv_qp_ex *ibv_qp)
     wr_close(qp);
     const int error = qp->wr_error;
     if (error == 0) {
-        binds_tell(qp);
+        if (qp->has_bind) {
+            binds_tell(qp);
+        }
         rnic_sq_commit(&qp->cursor);
     }
     qp->wr_current = NULL;

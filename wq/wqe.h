@@ -76,7 +76,10 @@ struct send_wqe {
         uint32_t rkey;
         uint32_t command; // WQE_ADVERTISE: its index
     };
-    uint64_t remote_addr;
+    union {
+        uint64_t remote_addr;
+        void *window; // WQE_BIND_MW: the poster's own, who tells it of its key
+    };
     union {
         struct {
             uint64_t compare_add; // CMP_AND_SWP: compare; FETCH_AND_ADD: add

@@ -271,7 +271,7 @@ static struct ibv_qp_ex *start_binds(struct pair *p, struct ibv_mw **mw, unsigne
 
 static void window_has_its_key_once_the_bind_is_posted(void **state)
 {
-    enum { COUNT = BENCH_DEPTH }; // more than the queue pair has room for at first
+    enum { COUNT = BENCH_DEPTH };
     struct pair *p = *state;
     struct ibv_mw *mw[COUNT];
     uint32_t before[COUNT];
