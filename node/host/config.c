@@ -121,33 +121,43 @@ static bool nguid_parse(struct reading *r, const char *value, uint8_t ret[VOLUME
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
+// Where clients come to, by the protocol that they speak.
+static struct addresses *listen_of(struct host_config *config, const char *protocol)
+{
+    const struct {
+        const char *protocol;
+        struct addresses *at;
+    } rows[] = {
+        {"nbd", &config->nbd_listen},
+        {"nvme-rdma", &config->nvme_rdma_listen},
+        {"nvme-tcp", &config->nvme_tcp_listen},
+        {"iscsi", &config->iscsi_listen},
+        {"iscsi-rdma", &config->iscsi_rdma_listen},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(protocol, rows[i].protocol) == 0) {
+            return rows[i].at;
+        }
+    }
+    return NULL;
+}
+
 static bool node_set(struct reading *r, const char *key, const char *value)
 {
     struct host_config *config = r->config;
+    struct addresses *listen = listen_of(config, key);
     struct why why;
-    if (strcmp(key, "nbd") == 0) {
-        return address_add(r, &config->nbd_listen, value);
-    }
-    if (strcmp(key, "nvme-rdma") == 0) {
-        return address_add(r, &config->nvme_rdma_listen, value);
-    }
-    if (strcmp(key, "nvme-tcp") == 0) {
-        return address_add(r, &config->nvme_tcp_listen, value);
+    if (listen != NULL) {
+        return address_add(r, listen, value);
     }
     if (strcmp(key, "http") == 0) {
         return text_set(r, config->http_listen, sizeof config->http_listen, value);
     }
-    if (strcmp(key, "iscsi") == 0) {
-        return address_add(r, &config->iscsi_listen, value);
-    }
-    if (strcmp(key, "iscsi-rdma") == 0) {
-        return address_add(r, &config->iscsi_rdma_listen, value);
+    if (strcmp(key, "metrics") == 0) {
+        return text_set(r, config->metrics_listen, sizeof config->metrics_listen, value);
     }
     if (strcmp(key, "iscsi-secrets") == 0) {
         return text_set(r, config->iscsi_secrets, sizeof config->iscsi_secrets, value);
-    }
-    if (strcmp(key, "metrics") == 0) {
-        return text_set(r, config->metrics_listen, sizeof config->metrics_listen, value);
     }
     if (strcmp(key, "reservations") == 0) {
         return text_set(r, config->reservations, sizeof config->reservations, value);
@@ -178,31 +188,6 @@ static bool node_set(struct reading *r, const char *key, const char *value)
     return fail(r, "there is no key", key);
 }
 
-static bool allow_add(struct reading *r, struct volume_wish *wish, const char *value)
-{
-    if (wish->allow_count == UMA_ALLOW_COUNT_MAX) {
-        return fail(r, "too many clients allowed", value);
-    }
-    return text_set(r, wish->allow[wish->allow_count++], CLIENT_IDENTITY_MAX, value);
-}
-
-static bool place_name_set(struct reading *r,
-                           int (*parse)(const char *text, char ret[VOLUME_GROUP_MAX],
-                                        struct why *ret_why),
-                           enum volume_grouping grouping, const char *key, const char *value)
-{
-    struct why why;
-    return parse(value, r->wish->places[grouping].group, &why) == 0 || fail(r, why.text, key);
-}
-
-static bool place_number_set(struct reading *r,
-                             int (*parse)(const char *text, uint32_t *ret, struct why *ret_why),
-                             enum volume_grouping grouping, const char *key, const char *value)
-{
-    struct why why;
-    return parse(value, &r->wish->places[grouping].member, &why) == 0 || fail(r, why.text, key);
-}
-
 static bool volume_set(struct reading *r, const char *key, const char *value)
 {
     struct volume_wish *wish = r->wish;
@@ -213,7 +198,7 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
     if (strcmp(key, "read-only") == 0) {
         return switch_parse(r, value, &wish->read_only);
     }
-    if (strcmp(key, "standby") == 0) {
+    if (strcmp(key, "standby") == 0) { // in more words than behind a URI
         return switch_parse(r, value, &wish->may_stand_by);
     }
     if (strcmp(key, "rta") == 0) {
@@ -228,31 +213,8 @@ static bool volume_set(struct reading *r, const char *key, const char *value)
         wish->has_alias = true;
         return nguid_parse(r, value, wish->identity.alias);
     }
-    if (strcmp(key, "nqn") == 0) {
-        return place_name_set(r, wish_nqn_parse, VOLUME_IN_SUBSYSTEM, key, value);
-    }
-    if (strcmp(key, "nsid") == 0) {
-        return place_number_set(r, wish_nsid_parse, VOLUME_IN_SUBSYSTEM, key, value);
-    }
-    if (strcmp(key, "target") == 0) {
-        return place_name_set(r, wish_target_parse, VOLUME_IN_TARGET, key, value);
-    }
-    if (strcmp(key, "lun") == 0) {
-        return place_number_set(r, wish_lun_parse, VOLUME_IN_TARGET, key, value);
-    }
-    if (strcmp(key, "iops") == 0) {
-        return wish_iops_parse(value, &wish->rate.iops, &why) == 0 || fail(r, why.text, key);
-    }
-    if (strcmp(key, "bps") == 0) {
-        return wish_bps_parse(value, &wish->rate.bps, &why) == 0 || fail(r, why.text, key);
-    }
-    if (strcmp(key, "allow") == 0) {
-        return allow_add(r, wish, value);
-    }
-    if (strcmp(key, "protocol") == 0) {
-        return wish_protocol_add(value, wish, &why) == 0 || fail(r, why.text, value);
-    }
-    return fail(r, "there is no key", key);
+    int error = wish_key_set(wish, key, value, &why);
+    return error == 0 || fail(r, error == -ENOENT ? "there is no key" : why.text, key);
 }
 
 /* ---- sections -------------------------------------------------------------------------------- */

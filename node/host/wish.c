@@ -46,112 +46,184 @@ static void name_derive(const struct uri *uri, char ret_name[VOLUME_NAME_MAX])
     names_of_path(is_file ? uri->object : driver, ret_name);
 }
 
-static int allow_add(struct volume_wish *wish, const char *identity, size_t len,
-                     struct why *ret_why)
+/* ---- what the node does with a volume -------------------------------------------------------- */
+
+static int allow_take(struct volume_wish *wish, const char *value, struct why *ret_why)
 {
-    if (wish->allow_count == UMA_ALLOW_COUNT_MAX || len >= CLIENT_IDENTITY_MAX) {
-        why_say(ret_why, "too many clients allowed, or too long a name: %.*s",
-                (int)(len < 64 ? len : 64), identity);
+    if (wish->allow_count == UMA_ALLOW_COUNT_MAX) {
+        why_say(ret_why, "too many clients allowed: %.64s", value);
         return -EINVAL;
     }
-    memcpy(wish->allow[wish->allow_count], identity, len);
-    wish->allow[wish->allow_count++][len] = '\0';
+    if (strlen(value) >= CLIENT_IDENTITY_MAX) {
+        why_say(ret_why, "too long a name: %.64s", value);
+        return -EINVAL;
+    }
+    snprintf(wish->allow[wish->allow_count++], CLIENT_IDENTITY_MAX, "%s", value);
     return 0;
 }
 
-static int protocol_take(struct volume_wish *wish, const char *value, size_t len,
-                         struct why *ret_why)
+static bool is_protocol(const char *text)
 {
-    char text[TTS_NAME_MAX];
-    snprintf(text, sizeof text, "%.*s", (int)len, value); // what is cut is none
-    return wish_protocol_add(text, wish, ret_why);
+    static const char *const all[] = {"nbd", "nvme-tcp", "nvme-rdma", "iscsi", "iscsi-rdma"};
+    for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (strcmp(text, all[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
-static int rate_take(const char *value, size_t len, uint64_t *ret, struct why *ret_why,
-                     int (*parse)(const char *text, uint64_t *ret, struct why *ret_why))
+static int protocol_take(struct volume_wish *wish, const char *value, struct why *ret_why)
 {
-    char text[TEXT_SIZE_MAX];
-    if (len >= sizeof text) {
-        why_say(ret_why, "a rate of too many digits: %.*s", (int)(len < 64 ? len : 64), value);
+    if (!is_protocol(value)) {
+        why_say(ret_why, "protocol=%.64s: it must be nbd, nvme-tcp, nvme-rdma, iscsi or iscsi-rdma",
+                value);
         return -EINVAL;
     }
-    snprintf(text, sizeof text, "%.*s", (int)len, value);
-    return parse(text, ret, ret_why);
+    if (wish->service_count == UMA_SERVICE_COUNT_MAX) {
+        why_say(ret_why, "protocol=%s: there are %d already", value, UMA_SERVICE_COUNT_MAX);
+        return -EINVAL;
+    }
+    snprintf(wish->services[wish->service_count++], TTS_NAME_MAX, "%s", value);
+    return 0;
 }
 
-static int iops_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+static int iops_take(struct volume_wish *wish, const char *value, struct why *ret_why)
 {
-    return rate_take(value, len, &wish->rate.iops, ret_why, wish_iops_parse);
+    if (!text_number_parse(value, 1, NS_PER_S, &wish->rate.iops)) {
+        why_say(ret_why, "iops=%.64s: it must be 1 to 1000000000 requests a second", value);
+        return -EINVAL;
+    }
+    return 0;
 }
 
-static int bps_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+static int bps_take(struct volume_wish *wish, const char *value, struct why *ret_why)
 {
-    return rate_take(value, len, &wish->rate.bps, ret_why, wish_bps_parse);
+    uint64_t bps;
+    if (!text_size_parse(value, &bps) || bps == 0) {
+        why_say(ret_why, "bps=%.64s: it must be octets a second, with K, M, G, T or P", value);
+        return -EINVAL;
+    }
+    wish->rate.bps = bps;
+    return 0;
 }
 
-static int nqn_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+static bool is_nqn_char(char c)
 {
-    char text[VOLUME_GROUP_MAX + 1]; // one more: what is too long is found so
-    snprintf(text, sizeof text, "%.*s", (int)len, value);
-    return wish_nqn_parse(text, wish->places[VOLUME_IN_SUBSYSTEM].group, ret_why);
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr(".:-_", c) != NULL);
 }
 
-static int standby_take(struct volume_wish *wish, const char *value, size_t len,
-                        struct why *ret_why)
+// As Linux targets take them, too, with characters that a URI can have.
+static int nqn_take(struct volume_wish *wish, const char *value, struct why *ret_why)
 {
-    bool is_on = len == 2 && strncmp(value, "on", len) == 0;
-    bool is_off = len == 3 && strncmp(value, "off", len) == 0;
-    if (!is_on && !is_off) {
-        why_say(ret_why, "standby=%.*s: it must be on or off", (int)(len < 64 ? len : 64), value);
+    size_t len = 0;
+    while (is_nqn_char(value[len])) {
+        len++;
+    }
+    if (len == 0 || len >= VOLUME_GROUP_MAX || value[len] != '\0') {
+        why_say(ret_why, "nqn=%.64s: it must be 1 to %d letters, digits, . : - _", value,
+                VOLUME_GROUP_MAX - 1);
+        return -EINVAL;
+    }
+    if (strcmp(value, "nqn.2014-08.org.nvmexpress.discovery") == 0) {
+        why_say(ret_why, "nqn=%s: it is the name of discovery", value);
+        return -EINVAL;
+    }
+    memcpy(wish->places[VOLUME_IN_SUBSYSTEM].group, value, len + 1);
+    return 0;
+}
+
+static int nsid_take(struct volume_wish *wish, const char *value, struct why *ret_why)
+{
+    uint64_t number;
+    if (!text_number_parse(value, 1, VOLUME_MEMBER_MAX, &number)) {
+        why_say(ret_why, "nsid=%.64s: it must be 1 to %d", value, VOLUME_MEMBER_MAX);
+        return -EINVAL;
+    }
+    wish->places[VOLUME_IN_SUBSYSTEM].member = (uint32_t)number;
+    return 0;
+}
+
+// RFC 7143 section 4.2.7.2: one of three types, and what preparation by stringprep leaves as it is.
+static bool is_target_name(const char *text)
+{
+    static const char *const types[] = {"iqn.", "eui.", "naa."};
+    bool has_type = false;
+    for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
+        has_type |= strncmp(text, types[i], strlen(types[i])) == 0;
+    }
+    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.:-");
+    return has_type && len > strlen(types[0]) && text[len] == '\0' && len < VOLUME_GROUP_MAX;
+}
+
+static int target_take(struct volume_wish *wish, const char *value, struct why *ret_why)
+{
+    if (!is_target_name(value)) {
+        why_say(ret_why,
+                "target=%.64s: it must be iqn., eui. or naa. and more, in all at most %d small "
+                "letters, digits, . : -",
+                value, VOLUME_GROUP_MAX - 1);
+        return -EINVAL;
+    }
+    memcpy(wish->places[VOLUME_IN_TARGET].group, value, strlen(value) + 1);
+    return 0;
+}
+
+// Members of a group count from 1.
+static int lun_take(struct volume_wish *wish, const char *value, struct why *ret_why)
+{
+    uint64_t number;
+    if (!text_number_parse(value, 0, VOLUME_MEMBER_MAX - 1, &number)) {
+        why_say(ret_why, "lun=%.64s: it must be 0 to %d", value, VOLUME_MEMBER_MAX - 1);
+        return -EINVAL;
+    }
+    wish->places[VOLUME_IN_TARGET].member = (uint32_t)number + 1;
+    return 0;
+}
+
+static int standby_take(struct volume_wish *wish, const char *value, struct why *ret_why)
+{
+    bool is_on = strcmp(value, "on") == 0;
+    if (!is_on && strcmp(value, "off") != 0) {
+        why_say(ret_why, "standby=%.64s: it must be on or off", value);
         return -EINVAL;
     }
     wish->may_stand_by = is_on;
     return 0;
 }
 
-static int nsid_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
-{
-    char text[TEXT_SIZE_MAX];
-    snprintf(text, sizeof text, "%.*s", (int)len, value); // what is cut has too many digits
-    return wish_nsid_parse(text, &wish->places[VOLUME_IN_SUBSYSTEM].member, ret_why);
-}
+typedef int wish_take(struct volume_wish *wish, const char *value, struct why *ret_why);
 
-static int target_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
+// NULL: what the `len` characters say is the driver's business.
+static wish_take *take_of(const char *key, size_t len)
 {
-    char text[VOLUME_GROUP_MAX + 1];
-    snprintf(text, sizeof text, "%.*s", (int)len, value);
-    return wish_target_parse(text, wish->places[VOLUME_IN_TARGET].group, ret_why);
-}
-
-static int lun_take(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why)
-{
-    char text[TEXT_SIZE_MAX];
-    snprintf(text, sizeof text, "%.*s", (int)len, value);
-    return wish_lun_parse(text, &wish->places[VOLUME_IN_TARGET].member, ret_why);
-}
-
-// What the node itself does with a volume, of the parameters behind a URI.
-static const struct own_parameter {
-    const char *key;
-    int (*take)(struct volume_wish *wish, const char *value, size_t len, struct why *ret_why);
-} own_parameters[] = {
-    {"allow=", allow_add},    {"iops=", iops_take}, {"bps=", bps_take},
-    {"nqn=", nqn_take},       {"nsid=", nsid_take}, {"standby=", standby_take},
-    {"target=", target_take}, {"lun=", lun_take},   {"protocol=", protocol_take},
-};
-
-static const struct own_parameter *own_parameter(const char *word)
-{
-    for (unsigned i = 0; i < sizeof own_parameters / sizeof own_parameters[0]; i++) {
-        if (strncmp(word, own_parameters[i].key, strlen(own_parameters[i].key)) == 0) {
-            return &own_parameters[i];
+    static const struct {
+        const char *key;
+        wish_take *take;
+    } rows[] = {
+        {"allow", allow_take},   {"iops", iops_take}, {"bps", bps_take},
+        {"nqn", nqn_take},       {"nsid", nsid_take}, {"standby", standby_take},
+        {"target", target_take}, {"lun", lun_take},   {"protocol", protocol_take},
+    };
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strlen(rows[i].key) == len && strncmp(key, rows[i].key, len) == 0) {
+            return rows[i].take;
         }
     }
     return NULL;
 }
 
+int wish_key_set(struct volume_wish *wish, const char *key, const char *value, struct why *ret_why)
+{
+    wish_take *take = take_of(key, strlen(key));
+    return take != NULL ? take(wish, value, ret_why) : -ENOENT;
+}
+
+/* ---- its URI --------------------------------------------------------------------------------- */
+
 // Who may use the volume, and how fast, is not the driver's business: takes those parameters out.
-static int own_take(struct volume_wish *wish, struct why *ret_why)
+static int own_words_take(struct volume_wish *wish, struct why *ret_why)
 {
     char *query = strchr(wish->uri, '?');
     char *out = query, *next;
@@ -159,10 +231,13 @@ static int own_take(struct volume_wish *wish, struct why *ret_why)
     for (char *word = query; word != NULL && error == 0; word = next) {
         size_t len = strcspn(word + 1, "&") + 1; // with what stands before it
         next = word[len] != '\0' ? word + len : NULL;
-        const struct own_parameter *own = own_parameter(word + 1);
-        if (own != NULL) {
-            size_t before_len = strlen(own->key) + 1;
-            error = own->take(wish, word + before_len, len - before_len, ret_why);
+        size_t key_len = strcspn(word + 1, "=&");
+        wish_take *take = word[1 + key_len] == '=' ? take_of(word + 1, key_len) : NULL;
+        if (take != NULL) {
+            size_t before_len = key_len + 2;
+            char value[UNIT_URI_MAX];
+            snprintf(value, sizeof value, "%.*s", (int)(len - before_len), word + before_len);
+            error = take(wish, value, ret_why);
         } else {
             memmove(out, word, len);
             *out = out == query ? '?' : '&';
@@ -214,7 +289,7 @@ int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why
         why_say(ret_why, "the URI is too long");
         return -EINVAL;
     }
-    int error = own_take(ret, ret_why);
+    int error = own_words_take(ret, ret_why);
     if (error != 0) {
         return error;
     }
@@ -266,68 +341,6 @@ void wish_name_settle(const struct volume_wish *others, size_t other_count,
     memcpy(wish->name, name, sizeof name);
 }
 
-static bool is_nqn_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c != '\0' && strchr(".:-_", c) != NULL);
-}
-
-int wish_nqn_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why)
-{
-    size_t len = 0;
-    while (is_nqn_char(text[len])) {
-        len++;
-    }
-    if (len == 0 || len >= VOLUME_GROUP_MAX || text[len] != '\0') {
-        why_say(ret_why, "nqn=%.64s: it must be 1 to %d letters, digits, . : - _", text,
-                VOLUME_GROUP_MAX - 1);
-        return -EINVAL;
-    }
-    if (strcmp(text, "nqn.2014-08.org.nvmexpress.discovery") == 0) {
-        why_say(ret_why, "nqn=%s: it is the name of discovery", text);
-        return -EINVAL;
-    }
-    memcpy(ret, text, len + 1);
-    return 0;
-}
-
-// RFC 7143 section 4.2.7.2: one of three types, and what preparation by stringprep leaves as it is.
-static bool is_target_name(const char *text)
-{
-    static const char *const types[] = {"iqn.", "eui.", "naa."};
-    bool has_type = false;
-    for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
-        has_type |= strncmp(text, types[i], strlen(types[i])) == 0;
-    }
-    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.:-");
-    return has_type && len > strlen(types[0]) && text[len] == '\0' && len < VOLUME_GROUP_MAX;
-}
-
-int wish_target_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why)
-{
-    if (!is_target_name(text)) {
-        why_say(ret_why,
-                "target=%.64s: it must be iqn., eui. or naa. and more, in all at most %d small "
-                "letters, digits, . : -",
-                text, VOLUME_GROUP_MAX - 1);
-        return -EINVAL;
-    }
-    memcpy(ret, text, strlen(text) + 1);
-    return 0;
-}
-
-// Members of a group count from 1.
-int wish_lun_parse(const char *text, uint32_t *ret, struct why *ret_why)
-{
-    uint64_t number;
-    if (!text_number_parse(text, 0, VOLUME_MEMBER_MAX - 1, &number)) {
-        why_say(ret_why, "lun=%.64s: it must be 0 to %d", text, VOLUME_MEMBER_MAX - 1);
-        return -EINVAL;
-    }
-    *ret = (uint32_t)number + 1;
-    return 0;
-}
-
 int wish_cntlid_parse(const char *text, uint16_t *ret, struct why *ret_why)
 {
     const uint64_t most = NVME_CNTLID_MAX - NVME_CONTROLLER_COUNT_MAX + 1;
@@ -368,63 +381,6 @@ int wish_standby_check(const struct volume_wish *wish, bool is_alone, struct why
         return -EINVAL;
     }
     return ddm_registry_can_stand_by(wish->uri, ret_why) ? 0 : -EINVAL;
-}
-
-int wish_nsid_parse(const char *text, uint32_t *ret, struct why *ret_why)
-{
-    uint64_t number;
-    if (!text_number_parse(text, 1, VOLUME_MEMBER_MAX, &number)) {
-        why_say(ret_why, "nsid=%.64s: it must be 1 to %d", text, VOLUME_MEMBER_MAX);
-        return -EINVAL;
-    }
-    *ret = (uint32_t)number;
-    return 0;
-}
-
-static bool is_protocol(const char *text)
-{
-    static const char *const all[] = {"nbd", "nvme-tcp", "nvme-rdma", "iscsi", "iscsi-rdma"};
-    for (unsigned i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (strcmp(text, all[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-int wish_protocol_add(const char *text, struct volume_wish *wish, struct why *ret_why)
-{
-    if (!is_protocol(text)) {
-        why_say(ret_why, "protocol=%.64s: it must be nbd, nvme-tcp, nvme-rdma, iscsi or iscsi-rdma",
-                text);
-        return -EINVAL;
-    }
-    if (wish->service_count == UMA_SERVICE_COUNT_MAX) {
-        why_say(ret_why, "protocol=%s: there are %d already", text, UMA_SERVICE_COUNT_MAX);
-        return -EINVAL;
-    }
-    snprintf(wish->services[wish->service_count++], TTS_NAME_MAX, "%s", text);
-    return 0;
-}
-
-int wish_iops_parse(const char *text, uint64_t *ret, struct why *ret_why)
-{
-    if (!text_number_parse(text, 1, NS_PER_S, ret)) {
-        why_say(ret_why, "iops=%s: it must be 1 to 1000000000 requests a second", text);
-        return -EINVAL;
-    }
-    return 0;
-}
-
-int wish_bps_parse(const char *text, uint64_t *ret, struct why *ret_why)
-{
-    uint64_t bps;
-    if (!text_size_parse(text, &bps) || bps == 0) {
-        why_say(ret_why, "bps=%s: it must be octets a second, with K, M, G, T or P", text);
-        return -EINVAL;
-    }
-    *ret = bps;
-    return 0;
 }
 
 int wish_pool_parse(const char *text, uint64_t *ret, struct why *ret_why)

@@ -18,6 +18,10 @@ int wish_parse(const char *text, struct volume_wish *ret, struct why *ret_why);
 // serve it too.
 int wish_uri_parse(const char *uri, struct volume_wish *ret, struct why *ret_why);
 
+// What one of those words says: `allow` and `protocol` add one each time. 0, -EINVAL with the
+// reason, or -ENOENT: it is none of them.
+int wish_key_set(struct volume_wish *wish, const char *key, const char *value, struct why *ret_why);
+
 // Gives the wish another name if one of `others` has its: "name-2".
 void wish_name_settle(const struct volume_wish *others, size_t other_count,
                       struct volume_wish *wish);
@@ -28,26 +32,12 @@ bool wish_name_is_good(const char *name);
 // How long a client may hold memory of the pool without getting on; not 0.
 int wish_patience_parse(const char *text, duration_ns *ret, struct why *ret_why);
 
-// One protocol more that the volume is for, as `weft serve` names those; without any it is for all.
-int wish_protocol_add(const char *text, struct volume_wish *wish, struct why *ret_why);
-
-// Requests, and octets, that the clients of a volume may have in a second.
-int wish_iops_parse(const char *text, uint64_t *ret, struct why *ret_why);
-int wish_bps_parse(const char *text, uint64_t *ret, struct why *ret_why);
-
-// The name of a subsystem: as Linux targets take them, too, with characters that a URI can have.
-int wish_nqn_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why);
 // The number of the first controller of a node.
 int wish_cntlid_parse(const char *text, uint16_t *ret, struct why *ret_why);
 // How many connections each protocol over RDMA has room for.
 int wish_rdma_connections_parse(const char *text, unsigned *ret, struct why *ret_why);
 // May the volume, as it is wished, stand by, in an RTA that is `is_alone`?
 int wish_standby_check(const struct volume_wish *wish, bool is_alone, struct why *ret_why);
-// The number of a namespace in it.
-int wish_nsid_parse(const char *text, uint32_t *ret, struct why *ret_why);
-// The name of an iSCSI target, and the number of a logical unit there, as a group's member has it.
-int wish_target_parse(const char *text, char ret[VOLUME_GROUP_MAX], struct why *ret_why);
-int wish_lun_parse(const char *text, uint32_t *ret, struct why *ret_why);
 // Has the volume a number of its own in a group?
 bool wish_has_number(const struct volume_wish *wish);
 
