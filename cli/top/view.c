@@ -134,38 +134,44 @@ static void table_show(struct top_view *view, unsigned kind)
     view->kind = (enum top_kind)(kind % TOP_KIND_COUNT);
 }
 
-static void table_key(struct top_view *view, const struct top_model *model, unsigned page, int key)
+// By how many rows the key moves the choice, down; 0: by none.
+static long rows_of(int key, unsigned page)
 {
     switch (key) {
     case TOP_KEY_UP:
     case 'k':
-        move(view, model, -1);
-        break;
+        return -1;
     case TOP_KEY_DOWN:
     case 'j':
-        move(view, model, 1);
-        break;
+        return 1;
     case TOP_KEY_PAGE_UP:
-        move(view, model, -(long)page);
-        break;
+        return -(long)page;
     case TOP_KEY_PAGE_DOWN:
-        move(view, model, (long)page);
-        break;
+        return (long)page;
     case TOP_KEY_HOME:
-        move(view, model, -TOP_SUBJECT_MAX);
-        break;
+        return -TOP_SUBJECT_MAX;
     case TOP_KEY_END:
-        move(view, model, TOP_SUBJECT_MAX);
-        break;
+        return TOP_SUBJECT_MAX;
+    default:
+        return 0;
+    }
+}
+
+static void table_key(struct top_view *view, const struct top_model *model, unsigned page, int key)
+{
+    struct top_order *order = &view->orders[view->kind];
+    const long rows = rows_of(key, page);
+    if (rows != 0) {
+        move(view, model, rows);
+        return;
+    }
+    if (key >= '1' && key < '1' + TOP_KIND_COUNT) {
+        table_show(view, (unsigned)(key - '1'));
+        return;
+    }
+    switch (key) {
     case TOP_KEY_TAB:
         table_show(view, view->kind + 1);
-        break;
-    case '1':
-    case '2':
-    case '3':
-    case '4':
-    case '5':
-        table_show(view, (unsigned)(key - '1'));
         break;
     case TOP_KEY_RIGHT:
     case 's':
@@ -176,7 +182,7 @@ static void table_key(struct top_view *view, const struct top_model *model, unsi
         sort_by_next(view, top_table(view->kind)->count - 1);
         break;
     case 'r':
-        view->orders[view->kind].is_reversed = !view->orders[view->kind].is_reversed;
+        order->is_reversed = !order->is_reversed;
         break;
     case '/':
         view->is_typing = true;
