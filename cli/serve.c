@@ -36,61 +36,63 @@ enum serve_option {
     OPTION_RUN,
 };
 
+static const char help[] =
+    "Usage: weft serve [OPTION...] [NAME=]URI...\n"
+    "\n"
+    "Serves files, devices and memory as volumes to clients. Each is driven by a process of\n"
+    "its own, which is started again when it dies; clients notice a delay.\n"
+    "\n"
+    "A URI is DRIVER:OBJECT, with filters before and parameters behind:\n"
+    "  file:disk.img          a file or block device; a bare path is this too\n"
+    "  file:disk.img?direct=on&engine=threads\n"
+    "  images/                each file of a folder, as they come and go; by pattern:\n"
+    "  glob:/dev/nvme?n1      what matches of a folder\n"
+    "  iscsi://HOST/*         all that an iSCSI portal has; targets by pattern\n"
+    "  nvme+tcp://HOST:8009/* all that an NVMe discovery service knows; nvme+rdma: too\n"
+    "  ram:1G                 memory\n"
+    "  null:1T                reads zeroes, drops what is written\n"
+    "  delay+file:disk.img?delay.write=10ms\n"
+    "\n"
+    "Options:\n"
+    "      --allow-add      volumes may come by weft rescan\n"
+    "      --cntlid-min=NUMBER  of the first NVMe controller: two nodes that serve one\n"
+    "                       subsystem have numbers of their own\n"
+    "      --config=FILE    volumes and settings from a file, see weft-serve(1)\n"
+    "      --http=ADDRESS   HOST:PORT or unix:PATH: a page for browsers, and /metrics\n"
+    "      --iscsi=ADDRESS  HOST[:PORT] for iSCSI initiators; 3260 if no PORT\n"
+    "      --iscsi-rdma=ADDRESS  HOST[:PORT] for iSCSI over one-shot RDMA; 3260 if no PORT\n"
+    "      --iscsi-secrets=FILE  who may log in by iSCSI, and how he proves who he is\n"
+    "      --mdns           announce NVMe discovery over TCP to the network, by Avahi\n"
+    "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
+    "  -r, --read-only      refuse writes\n"
+    "  -q, --quiet          do not print addresses\n"
+    "      --nbd=ADDRESS    HOST:PORT, [HOST]:PORT or unix:PATH for NBD clients;\n"
+    "                       port 0 takes a free one\n"
+    "      --nvme-rdma=ADDRESS  HOST[:PORT] for NVMe hosts over RDMA; 4420 if no PORT\n"
+    "      --nvme-tcp=ADDRESS  HOST:PORT for NVMe hosts over TCP\n"
+    "                       each of these may be given up to 8 times; with no address\n"
+    "                       for clients, --nbd=127.0.0.1:10809 and\n"
+    "                       --nvme-rdma=127.0.0.1:4420\n"
+    "      --pool=SIZE      memory for data on their way, 64M if not given\n"
+    "      --rdma-connections=NUMBER  room of each protocol over RDMA, half of it for one\n"
+    "                       address; 512 if not given\n"
+    "      --rta=WHERE      processes for the drivers: each (one for each volume, the\n"
+    "                       default), one (for all), host (none)\n"
+    "      --run=COMMAND    serve this shell command and end with it; $uri and $uris name\n"
+    "                       the volumes\n"
+    "  -h, --help           this text\n"
+    "\n"
+    "Exit status: 0 after a signal; 1: it cannot serve; 2: wrong command line; with --run\n"
+    "of the command.\n"
+    "\n"
+    "Examples:\n"
+    "  weft serve disk.img\n"
+    "  weft serve --nbd=unix:/tmp/disk.sock data=file:/srv/data.img scratch=ram:1G\n"
+    "  weft serve --nbd=127.0.0.1:0 ram:1G --run='qemu-img info $uri'\n";
+
 static void serve_help(FILE *out)
 {
-    fputs("Usage: weft serve [OPTION...] [NAME=]URI...\n"
-          "\n"
-          "Serves files, devices and memory as volumes to clients. Each is driven by a process of\n"
-          "its own, which is started again when it dies; clients notice a delay.\n"
-          "\n"
-          "A URI is DRIVER:OBJECT, with filters before and parameters behind:\n"
-          "  file:disk.img          a file or block device; a bare path is this too\n"
-          "  file:disk.img?direct=on&engine=threads\n"
-          "  images/                each file of a folder, as they come and go; by pattern:\n"
-          "  glob:/dev/nvme?n1      what matches of a folder\n"
-          "  iscsi://HOST/*         all that an iSCSI portal has; targets by pattern\n"
-          "  nvme+tcp://HOST:8009/* all that an NVMe discovery service knows; nvme+rdma: too\n"
-          "  ram:1G                 memory\n"
-          "  null:1T                reads zeroes, drops what is written\n"
-          "  delay+file:disk.img?delay.write=10ms\n"
-          "\n"
-          "Options:\n"
-          "      --allow-add      volumes may come by weft rescan\n"
-          "      --cntlid-min=NUMBER  of the first NVMe controller: two nodes that serve one\n"
-          "                       subsystem have numbers of their own\n"
-          "      --config=FILE    volumes and settings from a file, see weft-serve(1)\n"
-          "      --http=ADDRESS   HOST:PORT or unix:PATH: a page for browsers, and /metrics\n"
-          "      --iscsi=ADDRESS  HOST[:PORT] for iSCSI initiators; 3260 if no PORT\n"
-          "      --iscsi-rdma=ADDRESS  HOST[:PORT] for iSCSI over one-shot RDMA; 3260 if no PORT\n"
-          "      --iscsi-secrets=FILE  who may log in by iSCSI, and how he proves who he is\n"
-          "      --mdns           announce NVMe discovery over TCP to the network, by Avahi\n"
-          "      --metrics=HOST:PORT  counters for Prometheus, at /metrics\n"
-          "  -r, --read-only      refuse writes\n"
-          "  -q, --quiet          do not print addresses\n"
-          "      --nbd=ADDRESS    HOST:PORT, [HOST]:PORT or unix:PATH for NBD clients;\n"
-          "                       port 0 takes a free one\n"
-          "      --nvme-rdma=ADDRESS  HOST[:PORT] for NVMe hosts over RDMA; 4420 if no PORT\n"
-          "      --nvme-tcp=ADDRESS  HOST:PORT for NVMe hosts over TCP\n"
-          "                       each of these may be given up to 8 times; with no address\n"
-          "                       for clients, --nbd=127.0.0.1:10809 and\n"
-          "                       --nvme-rdma=127.0.0.1:4420\n"
-          "      --pool=SIZE      memory for data on their way, 64M if not given\n"
-          "      --rdma-connections=NUMBER  room of each protocol over RDMA, half of it for one\n"
-          "                       address; 512 if not given\n"
-          "      --rta=WHERE      processes for the drivers: each (one for each volume, the\n"
-          "                       default), one (for all), host (none)\n"
-          "      --run=COMMAND    serve this shell command and end with it; $uri and $uris name\n"
-          "                       the volumes\n"
-          "  -h, --help           this text\n"
-          "\n"
-          "Exit status: 0 after a signal; 1: it cannot serve; 2: wrong command line; with --run\n"
-          "of the command.\n"
-          "\n"
-          "Examples:\n"
-          "  weft serve disk.img\n"
-          "  weft serve --nbd=unix:/tmp/disk.sock data=file:/srv/data.img scratch=ram:1G\n"
-          "  weft serve --nbd=127.0.0.1:0 ram:1G --run='qemu-img info $uri'\n",
-          out);
+    fputs(help, out);
 }
 
 struct serve {
@@ -181,8 +183,31 @@ static int path_choose(const char *option, char ret[HOST_PATH_MAX])
     return 0;
 }
 
+// Where clients come to by the option's protocol; NULL: it names none.
+static struct addresses *listen_of(struct host_config *config, int option)
+{
+    switch (option) {
+    case OPTION_ISCSI:
+        return &config->iscsi_listen;
+    case OPTION_ISCSI_RDMA:
+        return &config->iscsi_rdma_listen;
+    case OPTION_NBD:
+        return &config->nbd_listen;
+    case OPTION_NVME_RDMA:
+        return &config->nvme_rdma_listen;
+    case OPTION_NVME_TCP:
+        return &config->nvme_tcp_listen;
+    default:
+        return NULL;
+    }
+}
+
 static int option_apply(struct serve *serve, int option, char **argv)
 {
+    struct addresses *listen = listen_of(&serve->config, option);
+    if (listen != NULL) {
+        return address_choose(serve, option, listen);
+    }
     switch (option) {
     case OPTION_CONFIG: // read before the others
         return 0;
@@ -199,10 +224,6 @@ static int option_apply(struct serve *serve, int option, char **argv)
         return 0;
     case OPTION_HTTP:
         return page_choose(serve, option, serve->config.http_listen);
-    case OPTION_ISCSI:
-        return address_choose(serve, option, &serve->config.iscsi_listen);
-    case OPTION_ISCSI_RDMA:
-        return address_choose(serve, option, &serve->config.iscsi_rdma_listen);
     case OPTION_ISCSI_SECRETS:
         return path_choose("--iscsi-secrets", serve->config.iscsi_secrets);
     case OPTION_MDNS:
@@ -210,12 +231,6 @@ static int option_apply(struct serve *serve, int option, char **argv)
         return 0;
     case OPTION_METRICS:
         return page_choose(serve, option, serve->config.metrics_listen);
-    case OPTION_NBD:
-        return address_choose(serve, option, &serve->config.nbd_listen);
-    case OPTION_NVME_RDMA:
-        return address_choose(serve, option, &serve->config.nvme_rdma_listen);
-    case OPTION_NVME_TCP:
-        return address_choose(serve, option, &serve->config.nvme_tcp_listen);
     case OPTION_POOL:
         return pool_choose(serve, optarg);
     case OPTION_RDMA_CONNECTIONS:
