@@ -1,4 +1,16 @@
 // The commands of `weft`: one table in main.c, one file each.
+//
+//     run.c        a program on weft's libraries
+//     env.c        ... and all that a shell starts
+//     stat.c       the counters of running processes
+//     reads.c      how they divide their RDMA Reads
+//     draw.c       a connection's life, from a capture, as a picture
+//     serve.c      a storage node
+//     status.c     running nodes: weft status, weft rescan
+//     attach.c     a volume of a target as a local one
+//     discover.c   what targets offer: weft discover, weft ls, weft info
+//     cp.c         files and volumes, from the one to the other
+//     doctor/, top/, watch/   those of many files
 #pragma once
 
 #include <stdio.h>

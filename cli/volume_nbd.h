@@ -1,5 +1,5 @@
-// NBD: addresses of exports, nbd://HOST[:PORT][/EXPORT] and nbd+unix:///[EXPORT]?socket=PATH, and
-// the module that speaks it.
+// NBD: addresses of exports, nbd://HOST[:PORT][/EXPORT] and nbd+unix:///[EXPORT]?socket=PATH
+// (volume_nbd_address.c), and the module that speaks it.
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-// The RNICs of a process, one per wire, which share nothing.
+// The RNICs of a process, one per wire, which share nothing. What the program itself asks of their
+// reads (<weft/reads.h>) is in reads.c.
 #pragma once
 
 #include "base/device_wire.h"

@@ -3,6 +3,7 @@
 //   agent.c      made and ended; listeners, events, deadlines
 //   call.c       what the owners say
 //   input.c      a message: whose it is
+//   owner.c      ... where processes share an address, and so queue pair 1
 //   request.c    REQ and SIDR_REQ: whether they may come in
 //   answer.c     what is said to who is not known, so many times in a second
 //   step.c       one input: state, message, event, deadline

@@ -21,6 +21,7 @@
 //     identity.c     who this host is
 //     address.c      where a subsystem is
 //     status.c       statuses: names, errno
+//     why.c          reasons, which are octets of the program's at the public door
 //
 // **One-shot.** The Send of a command advertises the memory; its SGL descriptor is keyed, with
 // invalidation, address 0 and key 0. The answer closes the STag. Both ends find a command by its

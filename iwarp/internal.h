@@ -1,6 +1,6 @@
 // What the files of this room share: the queue pair itself and the functions between its parts.
 //
-//     transport.c  what the device asks of every transport
+//     transport_table.c   what the device asks of every transport
 //     qp.c         creation, attributes, invariants, format
 //     control.c    established, modify, closing, deadlines: what is asked for, what has been sent
 //     output.c     which message is next, and its segments

@@ -1,6 +1,7 @@
 // A simulated wire on virtual time: links with our own TCP (link/packet/packet.h), each with
 // addresses of its own, whose packets really cross, as IP packets, with what a bad path does to
-// them. The way from each link to each is a queue with a rate; one seed draws everything.
+// them. The way from each link to each is a queue with a rate; one seed draws everything. The links
+// themselves are made in wire_link.c.
 //
 // Beside it stands link/sim.h, whose streams have no packets: that is the kernel's TCP, simulated.
 #pragma once

@@ -1,4 +1,4 @@
-// A manager: the parts, and the order in which they are driven.
+// A manager: the parts, and the order in which they are driven (run.c).
 //
 //     submit --> turns --fill--> slots --post--> queue pair --completion--> slots --> complete
 //

@@ -11,14 +11,16 @@
 //
 //     creation      mem_table_create, _limit, _destroy, _check, _live, _verdict_count
 //     showing       mem_table_show, _hide (processes of the same host)
-//     domains       mem_pd_alloc, _dealloc, _hold, _release
-//     regions       mem_region_register, _reregister, _deregister
-//     windows       mem_window_alloc, _bind, _dealloc, mem_windows_release_qp
+//     domains       mem_pd_alloc, _dealloc, _hold, _release (pd.c)
+//     regions       mem_region_register, _reregister, _deregister (region.c)
+//     windows       mem_window_alloc, _bind, _dealloc, mem_windows_release_qp (window.c)
 //     invalidation  mem_invalidate, mem_note_early, mem_early_end
 //     resolving     mem_resolve (peers), mem_resolve_sge (the local consumer), mem_table_version,
-//                   mem_is_relaxed
+//                   mem_is_relaxed (resolve.c)
 //     one-shot      mem_oneshot_alloc, _probe, _open, _find, _close, _free, mem_is_oneshot
-//     sinks         mem_sinks_reserve, mem_sink_open, _close, mem_resolve_sink (read responses)
+//                   (oneshot.c)
+//     sinks         mem_sinks_reserve, mem_sink_open, _close, mem_resolve_sink (read responses;
+//                   sink.c)
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,13 @@
 // What the files of the interface share.
+//
+//     iface_in.c       what arrives, and whose it is
+//     iface_out.c      segments that leave
+//     iface_packet.c   packets that leave as they are
+//     iface_frame.c    headers of Ethernet and IP around them
+//     iface_route.c    from which address, and by which neighbour
+//     iface_ask.c      ARP and neighbour discovery
+//     iface_icmp.c     what ICMP says, and echoes
+//     iface_groups.c   groups that it is in, as the network is told
 #pragma once
 
 #include <string.h>

@@ -72,7 +72,8 @@ enum rdmap_refusal rdmap_request_memory(const struct rdmap_stream *stream, uint3
                                         uint64_t to, uint64_t len, struct mspan *ret_pieces,
                                         unsigned *ret_count);
 
-// Executes an atomic operation; `*ret_original` is the value before it (RFC 7306 section 5.1).
+// Executes an atomic operation; `*ret_original` is the value before it (RFC 7306 section 5.1;
+// atomic.c).
 enum rdmap_refusal rdmap_atomic_execute(const struct rdmap_stream *stream,
                                         const struct rdmap_atomic_request *request,
                                         uint64_t *ret_original);

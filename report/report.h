@@ -4,7 +4,7 @@
 //
 //     report_init
 //     do { report_make_room; lock; report_begin, report_add_*; unlock } while (!report_is_whole)
-//     report_write
+//     report_write (write.c: what each part is called)
 //     report_fini
 #pragma once
 

@@ -1,5 +1,26 @@
 // What the files of this room share: the RNIC itself. One of them lives in a process; a simulation
 // holds many, each on a link and a clock of its own and without a thread.
+//
+//   the device    create.c, device.c    made and ended; whose it is, what time it is
+//                 port.c                addresses that packets leave from
+//                 reads.c, reads_api.c  the allotment, as events and operators change it
+//                 stat.c, snapshot.c    what it tells of itself
+//                 flush.c               the end of the process
+//   its shard     shard.h               what stands in it
+//                 lock.c                the lock, and what who lets go of it does for others
+//                 pass.c, agenda.c      one pass, and what is to be done in the next
+//                 thread.c, drive.c     who drives: the background thread, loops of programs
+//   calls of      memory.c, cq.c, srq.c regions, completion queues, shared receive queues
+//   the fronts    post.c                work requests
+//                 qp/qp.c               queue pairs: creation (qp/create.c), states, doorbells
+//                                       (qp/doorbell.c), events (qp/port.c), who waits for
+//                                       receives (qp/waits.c), meetings (qp/meeting.h)
+//                 ep/api.c              connections of streams
+//                 packet/conn_api.c     ... of packets; and groups (packet/group_api.c)
+//   carriers      carrier_stream.c      streams: what the shard asks of endpoints (ep/), and of
+//                                       the link (carrier_stream_link.c)
+//                 packet/carrier.c      packets
+//   of both       batch.c, carry.c, gathering.c, events.c, pull.c, puller.c, journal.c, point.c
 #pragma once
 
 #include "base/deadlines.h"

@@ -1,6 +1,6 @@
 // What the files of RC share: the queue pair itself and the functions between its parts.
 //
-//     rc.c            creation, the table of calls, invariants, format
+//     rc_transport.c  creation, the table of calls, invariants, format
 //     rc_modify.c     attributes and states
 //     rc_input.c      a packet's way to who it is for
 //     rc_output.c     answers, then requests, as long as there is room
@@ -26,9 +26,10 @@
 //     rc_greeting.c   whether the peer is a weft end too
 //     rc_credits.c    receives at either end, as the other one is told
 //
-// Shared with the unreliable services: inbound.h (a message of several packets), packet.h.
+// rc_refusal.h, rc_counters.h and rc_store.h say for themselves what they are. Shared with the
+// unreliable services: inbound.h (a message of several packets), packet.h.
 //
-// Calls go down this list. A mark is a PSN without its wrap; marks begin at MARK_FIRST, so that
+// Calls go down this list. A mark is a PSN without its wrap; marks begin at RC_MARK_FIRST, so that
 // those before a first PSN have one too.
 #pragma once
 
@@ -328,11 +329,11 @@ static inline struct mem_asker rc_asker(const struct rc *rc)
     };
 }
 
-/* ---- modify.c -------------------------------------------------------------------------------- */
+/* ---- rc_modify.c ----------------------------------------------------------------------------- */
 
 int rc_modify(struct transport *t, const struct qp_change *change, instant_ns now);
 
-/* ---- input.c, output.c, timer.c -------------------------------------------------------------- */
+/* ---- rc_input.c, rc_output.c, rc_timer.c ----------------------------------------------------- */
 
 void rc_on_packet(struct transport *t, const struct datagram_rx *rx, instant_ns now);
 void rc_on_packets_over(struct transport *t, instant_ns now);
@@ -341,7 +342,7 @@ void rc_output(struct transport *t, const struct datagram_sink *sink, instant_ns
 instant_ns rc_next_deadline(const struct transport *t);
 void rc_on_deadline(struct transport *t, instant_ns now);
 
-/* ---- completer.c ----------------------------------------------------------------------------- */
+/* ---- rc_completer.c -------------------------------------------------------------------------- */
 
 // What it acknowledges nobody has heard of before rc_complete_progress.
 void rc_take_answer(struct rc *rc, const struct roce_packet *p);
@@ -351,7 +352,7 @@ void rc_complete_progress(struct rc *rc);
 void rc_complete_timeout(struct rc *rc); // nothing came for too long
 void rc_complete_tail(struct rc *rc);    // the time of rc_tail is over
 
-/* ---- requester.c ----------------------------------------------------------------------------- */
+/* ---- rc_requester.c -------------------------------------------------------------------------- */
 
 bool rc_requester_resize(struct rc_requester *q);     // room for more at a time; false: no memory
 void rc_requester_begin(struct rc *rc, uint32_t psn); // a new connection
@@ -369,7 +370,7 @@ uint32_t rc_requester_read_len(const struct rc *rc);
 // Before contexts are handed out: they are for that much.
 void rc_requester_follow_read_len(struct rc *rc);
 
-/* ---- repeat.c -------------------------------------------------------------------------------- */
+/* ---- rc_repeat.c ----------------------------------------------------------------------------- */
 
 void rc_repeat_clear(struct rc_repeat *r);
 void rc_repeat_has_left(struct rc *rc, uint64_t mark, uint64_t end);
@@ -381,7 +382,7 @@ void rc_repeat_on_sack(struct rc *rc, uint64_t missing_mark, const struct sack *
 void rc_repeat_answers(struct rc *rc, uint64_t before);
 const struct rc_sent *rc_repeat_next(const struct rc_requester *q); // to leave again; or NULL
 
-/* ---- early.c --------------------------------------------------------------------------------- */
+/* ---- rc_early.c ------------------------------------------------------------------------------ */
 
 // Is it the packet of the answer to this Read with this mark?
 bool rc_is_read_packet(const struct rc *rc, const struct rc_out *o, const struct roce_packet *p,
@@ -393,7 +394,7 @@ void rc_early_pass(struct rc_requester *q, uint64_t mark); // its turn has come,
 // Where what is missing from this mark on ends, of an answer that ends at `end`.
 uint64_t rc_early_next(const struct rc_requester *q, uint64_t mark, uint64_t end);
 
-/* ---- request.c ------------------------------------------------------------------------------- */
+/* ---- rc_request.c ---------------------------------------------------------------------------- */
 
 enum rc_put { RC_PUT_DONE, RC_PUT_NO_ROOM, RC_PUT_FAILED };
 
@@ -416,7 +417,7 @@ bool rc_run_begin(struct rc *rc, const struct rc_out *o, uint64_t mark, uint64_t
 bool rc_run_put(struct rc *rc, const struct datagram_sink *sink, struct rc_run *run,
                 bool is_asking);
 
-/* ---- push.c ---------------------------------------------------------------------------------- */
+/* ---- rc_push.c ------------------------------------------------------------------------------- */
 
 // The message that is about to begin goes past packets: it does not begin.
 bool rc_push_start(struct rc *rc, const struct datagram_sink *sink,
@@ -424,18 +425,18 @@ bool rc_push_start(struct rc *rc, const struct datagram_sink *sink,
 bool rc_gate(const struct transport *t, struct gate *ret); // as in struct transport_ops
 void rc_on_pushed(struct transport *t, bool is_done, instant_ns now);
 
-/* ---- tail.c ---------------------------------------------------------------------------------- */
+/* ---- rc_tail.c ------------------------------------------------------------------------------- */
 
 void rc_tail_arm(struct rc *rc); // something has left, or was acknowledged
 void rc_tail_stop(struct rc_tail *t);
 void rc_tail_has_left(struct rc *rc); // the packet at acked_mark, once more
 
-/* ---- responder.c ----------------------------------------------------------------------------- */
+/* ---- rc_responder.c -------------------------------------------------------------------------- */
 
 void rc_responder_begin(struct rc *rc, uint32_t psn);
 void rc_take_request(struct rc *rc, const struct roce_packet *p);
 
-/* ---- answer.c -------------------------------------------------------------------------------- */
+/* ---- rc_answer.c ----------------------------------------------------------------------------- */
 
 // Places for so many, before the first has come. False: no memory.
 bool rc_answer_resize(struct rc_responder *r, uint32_t limit);
@@ -449,7 +450,7 @@ void rc_answer_again(struct rc *rc, const struct roce_packet *p, uint64_t mark);
 // Puts answers, at most `*turn` packets. False: no room, or the turn is over.
 bool rc_answers_output(struct rc *rc, const struct datagram_sink *sink, unsigned *turn);
 
-/* ---- held.c ---------------------------------------------------------------------------------- */
+/* ---- rc_held.c ------------------------------------------------------------------------------- */
 
 // Keeps a packet beyond a hole. False: it cannot.
 bool rc_held_put(struct rc *rc, const struct roce_packet *p, uint64_t mark);
@@ -459,7 +460,7 @@ void rc_held_pass(struct rc *rc, uint64_t before); // what was due since then is
 void rc_held_clear(struct rc *rc);
 void rc_held_tell(const struct rc *rc, struct sack *ret);
 
-/* ---- ahead.c --------------------------------------------------------------------------------- */
+/* ---- rc_ahead.c ------------------------------------------------------------------------------ */
 
 // Places a packet of a Write beyond a hole, if that may be (docs/roce.md has the rule), and notes
 // it in the slot that is to be this mark's. False: it has to wait.
@@ -470,14 +471,14 @@ void rc_ahead_forget(struct rc_held *h,
 // How the octets of the Write that is due get to their place.
 struct inbound_placer rc_ahead_placer(struct rc *rc);
 
-/* ---- receive.c ------------------------------------------------------------------------------- */
+/* ---- rc_receive.c ---------------------------------------------------------------------------- */
 
 // May the message that begins with this packet have the memory that it names?
 enum rc_refusal rc_receive_check(struct rc *rc, const struct roce_packet *p);
 enum rc_refusal rc_receive_place(struct rc *rc, const struct roce_packet *p);
 enum rc_refusal rc_receive_end(struct rc *rc, const struct roce_packet *p);
 
-/* ---- oneshot.c ------------------------------------------------------------------------------- */
+/* ---- rc_oneshot.c ---------------------------------------------------------------------------- */
 
 int rc_oneshot_agreed(const struct transport *t);
 void rc_oneshot_begin(struct rc *rc, struct send_wqe *wqe); // a Send of ours
@@ -486,7 +487,7 @@ void rc_oneshot_note(struct rc *rc, const struct roce_packet *p);
 // All of a Send with Invalidate is here.
 enum rc_refusal rc_take_back(struct rc *rc, uint32_t key);
 
-/* ---- error.c --------------------------------------------------------------------------------- */
+/* ---- rc_error.c ------------------------------------------------------------------------------ */
 
 void rc_raise(struct rc *rc, enum qp_event event);
 // Reads and atomics of the peer's: none is answered any more, nor again.
@@ -501,7 +502,7 @@ void rc_refuse(struct rc *rc, enum rc_refusal refusal, uint64_t mark);
 // together behind the last alone.
 void rc_settle(struct rc *rc);
 
-/* ---- packet.c -------------------------------------------------------------------------------- */
+/* ---- rc_packet.c ----------------------------------------------------------------------------- */
 
 // Where the next `len` octets lie: in how many pieces.
 unsigned rc_payload_cut(struct rc_payload *payload, size_t len, struct span *ret);
@@ -509,14 +510,14 @@ unsigned rc_payload_cut(struct rc_payload *payload, size_t len, struct span *ret
 bool rc_packet_put(struct rc *rc, const struct datagram_sink *sink, struct roce_packet *p,
                    const struct span *pieces, unsigned piece_count, size_t len);
 
-/* ---- ballast.c ------------------------------------------------------------------------------- */
+/* ---- rc_ballast.c ---------------------------------------------------------------------------- */
 
 // What leaves behind so much payload of a packet with this opcode; nothing, mostly.
 struct span rc_ballast_of(const struct rc *rc, uint8_t opcode, size_t payload_len);
 // Of a packet that came: its payload is without from here on.
 void rc_ballast_drop(const struct rc *rc, struct roce_packet *p);
 
-/* ---- share.c --------------------------------------------------------------------------------- */
+/* ---- rc_share.c ------------------------------------------------------------------------------ */
 
 void rc_share_init(struct rc *rc);
 void rc_share_fini(struct rc *rc);
@@ -532,7 +533,7 @@ void rc_share_limit(struct rc *rc);
 // What is out now.
 void rc_share_follow(struct rc *rc);
 
-/* ---- greeting.c ------------------------------------------------------------------------------ */
+/* ---- rc_greeting.c --------------------------------------------------------------------------- */
 
 void rc_greeting_begin(struct rc *rc); // a new connection
 // What a packet that leaves is greeted with; 0: nothing.
@@ -542,7 +543,7 @@ void rc_greeting_take(struct rc *rc, const struct roce_packet *p);
 void rc_greeting_widen(struct rc *rc);
 bool rc_greeting_is_right(const struct rc *rc, const struct roce_packet *p);
 
-/* ---- credits.c ------------------------------------------------------------------------------- */
+/* ---- rc_credits.c ---------------------------------------------------------------------------- */
 
 uint8_t rc_credits_told(const struct rc *rc); // the syndrome of an acknowledgement
 // Receives that this message takes, which is the next to begin, and all before it.

@@ -1,4 +1,5 @@
-// What the files of tcp/ call of each other, by owner.
+// What the files of tcp/ call of each other, by owner. From outside come in: tcp.c, with what the
+// user asks for, and input.c, with what arrives. invariants.c is tcp_check, counters.c adds up.
 #pragma once
 
 #include "tcp/tcb.h"

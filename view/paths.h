@@ -4,6 +4,8 @@
 //
 //     /sys/class/infiniband, /sys/class/infiniband_verbs, where links from there lead
 //     (/sys/devices/virtual/weft), /dev/infiniband, and all within
+//
+// preload.c stands before the calls of libc that take one.
 #pragma once
 
 #include <stdbool.h>

@@ -6,7 +6,9 @@
 //     doctor.c     the command
 //     run.c        the processes of the checks
 //     show.c       findings on a terminal, and as JSON
-//     kernel.c …   a group of checks each, as a table
+//
+// and a group of checks each, as a table: environment.c, program.c, limits.c, kernel.c, files.c,
+// network.c, roce.c, devices.c
 #pragma once
 
 #include <stdbool.h>

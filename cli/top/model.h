@@ -6,7 +6,8 @@
 //     each round: top_round_begin; top_answer or top_no_answer per process; top_round_end
 //     top_model_fini
 //
-// Nothing here asks a process or knows a terminal. Memory is bounded by TOP_SUBJECT_MAX.
+// Nothing here asks a process or knows a terminal: the command does, top.c. Answers are taken
+// apart in read.c. Memory is bounded by TOP_SUBJECT_MAX.
 #pragma once
 
 #include <json-c/json.h>

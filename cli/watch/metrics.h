@@ -1,4 +1,5 @@
 // What is known of processes, for Prometheus: a program that uses a device has no door of its own.
+// watch.c has the door, and the page beside it.
 #pragma once
 
 #include <stdio.h>

@@ -4,6 +4,7 @@
 //     connect.c   the socket, ICReq and ICResp
 //     send.c      capsules, and the data that the controller asks for (R2T)
 //     receive.c   PDUs from the controller: checks, data into place, answers
+//     memory.c    pieces of memory, run by run
 //
 // Source: NVM Express over Fabrics 1.1, section 7.4.
 #pragma once

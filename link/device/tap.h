@@ -1,7 +1,8 @@
 // A device of the kernel's TUN/TAP interface (Linux Documentation/networking/tuntap.rst): real IP
 // packets, in Ethernet frames (tap) or bare (tun). What is on the other side is the machine's own
 // network: its kernel, and whoever that bridges or routes to. The interface's end inside this
-// process has addresses of its own, and answers for them.
+// process has addresses of its own, and answers for them. How it is named in text is in
+// tap_config.c.
 //
 // Where the kernel can, checksums and the cutting of large packets are left to it, both ways
 // (IFF_VNET_HDR): then a system call moves up to 64 KiB.

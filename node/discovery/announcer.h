@@ -1,5 +1,5 @@
-// The node's NVMe discovery service over TCP, announced to the network by mDNS (mdns.h), by a
-// envoy's process.
+// The node's NVMe discovery service over TCP, announced to the network by mDNS (node/mdns/mdns.h),
+// by an envoy's process.
 #pragma once
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-// Who asks, by a protocol of its own, in an envoy's process: it may block there.
+// Who asks, by a protocol of its own, in an envoy's process: it may block there. portal.c asks
+// iSCSI portals, service.c NVMe discovery services.
 #pragma once
 
 #include <stdbool.h>

@@ -32,7 +32,7 @@ struct fabric_parts {
     struct addresses listen; // each "HOST[:PORT]" or "[HOST][:PORT]"; PORT 0: one that is free
     struct node_pool pool;
     bool *pool_is_pinned;    // set once a device has taken pages of it for its own
-    duration_ns patience_ns; // with peers that hold memory (progress.h)
+    duration_ns patience_ns; // with peers that hold memory (node/stream/progress.h)
     unsigned pair_max;       // connections, of which one address has half; 0: the protocol's
     // One line for the operator about a stranger from this host.
     void (*say)(void *say_ctx, const char *host, const char *line);

@@ -1,6 +1,6 @@
 // The control socket of a running node: a Unix socket of mode 0600 in the runtime folder
-// (runtime.h), which answers its own user and root. A request is one line, the answer is JSON until
-// the end of the stream:
+// (control/runtime.h), which answers its own user and root. A request is one line, the answer is
+// JSON until the end of the stream:
 //
 //     status             what status.h says
 //     rescan             the operator's reset event; with a configuration file, what it says now

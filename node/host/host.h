@@ -13,7 +13,8 @@
 //     config.c    the configuration file
 //     volumes.c   what is to be served, at the start and by rescans
 //     found.c     the volumes that a source (node/discovery) has
-//     status.c    what weft status shows; control.c answers it, at a place that runtime.c names
+//     status.c    what weft status shows; control.c answers it, at a place that control/runtime.h
+//                 names
 //     metrics.c   the same for Prometheus
 //     web.c       both by HTTP, and a page in a browser; events.c: what was said last
 #pragma once

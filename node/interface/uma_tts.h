@@ -50,7 +50,7 @@ enum connect_status {
     CONNECT_STATUS_COUNT
 };
 
-// "ok", "no volume" ...
+// "ok", "no volume" ... (connect.c)
 const char *connect_status_name(enum connect_status status);
 
 struct tts_for_uma;

@@ -6,7 +6,7 @@
 //     cta_interface.c frames from the CTA
 //     result.c        results back to it
 //     store.c         the transaction store table
-//     converter.c     the I/O converter
+//     converter.c     the I/O converter, with a file for each format: format_scsi.c, format_ata.c
 //     dma.c           the DMA manager
 //     io_interface.c  commands to and from the DDMs
 //

@@ -13,7 +13,7 @@ struct iscsi_tcp_parts {
     struct iscsi *iscsi;
     struct loop *loop;
     struct addresses listen; // "HOST[:PORT]", "[HOST][:PORT]"; PORT 0: one that is free
-    duration_ns patience_ns; // with initiators that hold memory (progress.h)
+    duration_ns patience_ns; // with initiators that hold memory (node/stream/progress.h)
 };
 
 // NULL without memory. It joins the loop as a member.

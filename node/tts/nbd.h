@@ -34,7 +34,7 @@ struct nbd_parts {
     void *uma_ctx;
     const struct cta_for_tts *cta;
     void *cta_ctx;
-    duration_ns patience_ns; // with clients that hold memory (progress.h)
+    duration_ns patience_ns; // with clients that hold memory (node/stream/progress.h)
     // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
     void (*say)(void *ctx, const char *host, const char *line);
     void *ctx;

@@ -19,7 +19,7 @@ struct nvme_rdma_parts {
     struct nvme_target *target;
     struct node_pool pool;
     bool *pool_is_pinned;    // set once a device has taken pages of it for its own
-    duration_ns patience_ns; // with hosts that hold memory (progress.h)
+    duration_ns patience_ns; // with hosts that hold memory (node/stream/progress.h)
     unsigned connection_max; // of which one address has half; 0: NVME_RDMA_QUEUE_MAX
     // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
     void (*say)(void *ctx, const char *host, const char *line);

@@ -31,7 +31,7 @@ struct nvme_tcp_parts {
     struct loop *loop;
     struct addresses listen; // "HOST:PORT", "[HOST]:PORT"; PORT 0: one that is free
     struct nvme_target *target;
-    duration_ns patience_ns; // with hosts that hold memory (progress.h)
+    duration_ns patience_ns; // with hosts that hold memory (node/stream/progress.h)
     // One line for the operator about a stranger from this host; as in struct nvme_target_parts.
     void (*say)(void *ctx, const char *host, const char *line);
     void *ctx;

@@ -1,4 +1,4 @@
-// What the fronts ask of endpoints: checks and the lock here, the work in ep.c and startup.c.
+// What the fronts ask of endpoints: checks and the lock here, the work in life.c and startup.c.
 
 #include <errno.h>
 #include <string.h>

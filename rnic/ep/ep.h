@@ -6,7 +6,7 @@
 //     link --place-> placer ---/ \---------> qp_on_early_ulpdu, qp_on_advance
 //     link <--send-- batch <-- mpa_tx <-- qp_output
 //
-// Everything here runs under the shard's lock.
+// Everything here runs under the shard's lock, which api.c takes for the fronts.
 #pragma once
 
 #include "base/deadlines.h"
@@ -165,7 +165,7 @@ bool ep_is_blocked(const struct rnic_ep *ep);
 bool ep_output(struct rnic_ep *ep, instant_ns now);
 void ep_want_out(struct rnic_ep *ep, bool wanted);
 
-// ---- ep.c: the life of an endpoint
+// ---- life.c: it is made, and ends
 
 // In EP_BOUND, on no stream yet. NULL: no memory.
 struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port);

@@ -1,5 +1,6 @@
 // Queue pairs on packets: one link (base/port_datagram.h), and the queue pairs of the shard that
-// send and take packets over it. Everything here runs under the shard's lock.
+// send and take packets over it. Everything here runs under the shard's lock, which conn_api.c and
+// group_api.c take for the fronts.
 //
 //     link --receive--> packet_input --by number--> on_packet  of a transport
 //     link <--flush---- packet_settle <--output---- transports of the queue pairs that are due
