@@ -197,13 +197,19 @@ static bool may_reset(struct net_host *host, instant_ns now)
     return true;
 }
 
-static void reset(struct net_host *host, const struct net_flow *flow, void *via,
-                  const struct tcp_segment *segment, instant_ns now)
+// A segment that has come: of which flow, and the way by which its sender is answered.
+struct incoming {
+    struct net_flow flow;
+    void *via;
+    struct tcp_segment segment;
+};
+
+static void reset(struct net_host *host, const struct incoming *in, instant_ns now)
 {
     struct tcp_header h;
-    if (tcp_reset_for(segment, &h) && may_reset(host, now)) {
+    if (tcp_reset_for(&in->segment, &h) && may_reset(host, now)) {
         host->counters.resets++;
-        host->config.port.reply(host->config.port.ctx, flow, via, &h);
+        host->config.port.reply(host->config.port.ctx, &in->flow, in->via, &h);
     }
 }
 
@@ -219,46 +225,45 @@ static void supersede(struct net_host *host, const struct net_flow *flow, instan
     }
 }
 
-static void open_incoming(struct net_host *host, struct net_listener *l,
-                          const struct net_flow *flow, void *via,
-                          const struct tcp_handshake *handshake, const struct tcp_segment *segment,
-                          instant_ns now)
+static void open_incoming(struct net_host *host, struct net_listener *l, const struct incoming *in,
+                          const struct tcp_handshake *handshake, instant_ns now)
 {
     const struct net_port *port = &host->config.port;
-    supersede(host, flow, now);
-    struct net_connection *c = port->on_incoming(port->ctx, l, flow, via, &l->connection);
+    supersede(host, &in->flow, now);
+    struct net_connection *c = port->on_incoming(port->ctx, l, &in->flow, in->via, &l->connection);
     if (c == NULL) {
         host->counters.refused++;
-        reset(host, flow, via, segment, now);
+        reset(host, in, now);
         return;
     }
     tcp_accept(c->tcb, handshake, now);
-    tcp_on_segment(c->tcb, segment, now);
+    tcp_on_segment(c->tcb, &in->segment, now);
     net_touch(host, c);
 }
 
 // `last`: the connection of the same flow that is in TIME-WAIT, or NULL.
 static void listener_on_segment(struct net_host *host, struct net_listener *l,
-                                const struct net_connection *last, const struct net_flow *flow,
-                                void *via, const struct tcp_segment *segment, instant_ns now)
+                                const struct net_connection *last, const struct incoming *in,
+                                instant_ns now)
 {
     const struct net_port *port = &host->config.port;
-    struct tcp_tuple tuple = net_flow_tuple(flow);
+    struct tcp_tuple tuple = net_flow_tuple(&in->flow);
     struct tcp_listen_answer answer;
     if (l->waiting_count >= l->backlog) {
         host->counters.backlog_full++; // the peer sends it again
         return;
     }
     if (last != NULL) {
-        tcp_listener_reopen(l->tcp, &tuple, segment, tcp_unused_number(last->tcb), now, &answer);
+        uint32_t iss = tcp_unused_number(last->tcb);
+        tcp_listener_reopen(l->tcp, &tuple, &in->segment, iss, now, &answer);
     } else {
-        tcp_listener_on_segment(l->tcp, &tuple, segment, now, &answer);
+        tcp_listener_on_segment(l->tcp, &tuple, &in->segment, now, &answer);
     }
     if (answer.has_reply) {
-        port->reply(port->ctx, flow, via, &answer.reply);
+        port->reply(port->ctx, &in->flow, in->via, &answer.reply);
     }
     if (answer.has_handshake) {
-        open_incoming(host, l, flow, via, &answer.handshake, segment, now);
+        open_incoming(host, l, in, &answer.handshake, now);
     }
     deadline_arm(&host->listener_deadlines, &l->deadline, tcp_listener_next_deadline(l->tcp));
 }
@@ -267,41 +272,39 @@ static void listener_on_segment(struct net_host *host, struct net_listener *l,
 // goes on until that handshake is complete: should its SYN have been an old one after all, nothing
 // has changed (RFC 9293 section 3.6.1, MAY-2).
 static bool is_of_next(const struct net_listener *l, const struct net_connection *c,
-                       const struct net_flow *flow, const struct tcp_segment *segment)
+                       const struct incoming *in)
 {
-    struct tcp_tuple tuple = net_flow_tuple(flow);
-    return l != NULL &&
-           (tcp_begins_anew(c->tcb, segment) || tcp_listener_expects(l->tcp, &tuple, segment));
+    struct tcp_tuple tuple = net_flow_tuple(&in->flow);
+    return l != NULL && (tcp_begins_anew(c->tcb, &in->segment) ||
+                         tcp_listener_expects(l->tcp, &tuple, &in->segment));
 }
 
 void net_on_segment(struct net_host *host, const struct net_flow *from, void *via,
                     struct span octets, enum ip_ecn ecn, instant_ns now)
 {
-    struct net_flow flow = *from;
-    struct tcp_segment segment = {.ecn = ecn};
+    struct incoming in = {.flow = *from, .via = via, .segment.ecn = ecn};
+    struct tcp_header *header = &in.segment.header;
     size_t header_len;
     host->counters.segments++;
-    if (tcp_header_parse(octets, &segment.header, &header_len) != TCP_PARSE_OK) {
+    if (tcp_header_parse(octets, header, &header_len) != TCP_PARSE_OK) {
         host->counters.bad_headers++;
         return;
     }
-    segment.payload = span_skip(octets, header_len);
-    flow.local_port = segment.header.dst_port;
-    flow.remote_port = segment.header.src_port;
-    struct net_connection *c = net_find(host, &flow);
+    in.segment.payload = span_skip(octets, header_len);
+    in.flow.local_port = header->dst_port;
+    in.flow.remote_port = header->src_port;
+    struct net_connection *c = net_find(host, &in.flow);
     bool may_be_next = c == NULL || tcp_get_state(c->tcb) == TCP_STATE_TIME_WAIT;
-    struct net_listener *l = may_be_next ? listener_find(host, &flow) : NULL;
-    if (c != NULL && !is_of_next(l, c, &flow, &segment)) {
-        tcp_on_segment(c->tcb, &segment, now);
+    struct net_listener *l = may_be_next ? listener_find(host, &in.flow) : NULL;
+    if (c != NULL && !is_of_next(l, c, &in)) {
+        tcp_on_segment(c->tcb, &in.segment, now);
         net_touch(host, c);
-        return;
+    } else if (l != NULL) {
+        listener_on_segment(host, l, c, &in, now);
+    } else {
+        host->counters.of_nobody++;
+        reset(host, &in, now);
     }
-    if (l != NULL) {
-        listener_on_segment(host, l, c, &flow, via, &segment, now);
-        return;
-    }
-    host->counters.of_nobody++;
-    reset(host, &flow, via, &segment, now);
 }
 
 struct narrowing {
