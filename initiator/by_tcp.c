@@ -41,6 +41,13 @@ static int watch(const struct weft_nvme *nvme, const struct tcp_queue *own, int 
     return epoll_ctl(nvme->epoll_fd, operation, own->stream.fd, &event) == 0 ? 0 : -errno;
 }
 
+// That the program wants.
+static uint8_t digests_of(const struct weft_nvme *nvme)
+{
+    return (uint8_t)((nvme->attr.flags & WEFT_NVME_HEADER_DIGEST ? NVME_TCP_IC_HDGST : 0) |
+                     (nvme->attr.flags & WEFT_NVME_DATA_DIGEST ? NVME_TCP_IC_DDGST : 0));
+}
+
 static int tcp_meet(struct initiator_queue *queue, struct why *ret_why)
 {
     struct weft_nvme *nvme = queue->nvme;
@@ -50,9 +57,8 @@ static int tcp_meet(struct initiator_queue *queue, struct why *ret_why)
     if (own == NULL || pdu_stream_init(&own->stream, queue->depth, CID_INDEX_BITS) != 0) {
         return initiator_why(ret_why, -ENOMEM, "no memory for %u commands", queue->depth);
     }
-    int error = pdu_stream_connect(
-        &own->stream, a->host, a->port, (nvme->attr.flags & WEFT_NVME_HEADER_DIGEST) != 0,
-        (nvme->attr.flags & WEFT_NVME_DATA_DIGEST) != 0, nvme->attr.timeout_ms, ret_why);
+    int error = pdu_stream_connect(&own->stream, a->host, a->port, digests_of(nvme),
+                                   nvme->attr.timeout_ms, ret_why);
     if (error == 0 && (error = watch(nvme, own, EPOLL_CTL_ADD)) != 0) {
         initiator_why(ret_why, error, "descriptors cannot be waited for: %s", strerror(-error));
     }

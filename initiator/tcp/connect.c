@@ -182,12 +182,10 @@ static int initialize(struct pdu_stream *s, uint8_t digests, instant_ns until)
     return error == 0 ? response_take(s, pdu, digests) : error;
 }
 
-int pdu_stream_connect(struct pdu_stream *s, const char *host, const char *port, bool header_digest,
-                       bool data_digest, unsigned timeout_ms, struct why *ret_why)
+int pdu_stream_connect(struct pdu_stream *s, const char *host, const char *port, uint8_t digests,
+                       unsigned timeout_ms, struct why *ret_why)
 {
     instant_ns until = instant_after(clock_now(), timeout_ms * NS_PER_MS);
-    uint8_t digests =
-        (uint8_t)((header_digest ? NVME_TCP_IC_HDGST : 0) | (data_digest ? NVME_TCP_IC_DDGST : 0));
     int error = reach(s, host, port, until, ret_why);
     if (error != 0) {
         return error;

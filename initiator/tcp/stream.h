@@ -82,10 +82,10 @@ struct pdu_stream {
 int pdu_stream_init(struct pdu_stream *s, unsigned depth, unsigned index_bits);
 void pdu_stream_destroy(struct pdu_stream *s);
 
-// Connects, and agrees on digests: those that the host wishes, if the controller does not refuse.
-// Blocks until then at most. 0, or a negative errno with the reason.
-int pdu_stream_connect(struct pdu_stream *s, const char *host, const char *port, bool header_digest,
-                       bool data_digest, unsigned timeout_ms, struct why *ret_why);
+// Connects, and agrees on digests: those that the host wishes (NVME_TCP_IC_HDGST, _DDGST), if the
+// controller does not refuse. Blocks until then at most. 0, or a negative errno with the reason.
+int pdu_stream_connect(struct pdu_stream *s, const char *host, const char *port, uint8_t digests,
+                       unsigned timeout_ms, struct why *ret_why);
 // Nobody's memory is reached any more.
 void pdu_stream_close(struct pdu_stream *s);
 

@@ -71,7 +71,7 @@ static int tcp_run(void)
     snprintf(port, sizeof port, "%u", ntohs(addr.sin_port));
     assert_int_equal(pthread_create(&thread, NULL, tcp_target_main, &in_use), 0);
     assert_int_equal(pdu_stream_init(&stream, 1, 8), 0);
-    assert_true(pdu_stream_connect(&stream, "127.0.0.1", port, false, false, SHORT_MS, &why) < 0);
+    assert_true(pdu_stream_connect(&stream, "127.0.0.1", port, 0, SHORT_MS, &why) < 0);
     pthread_join(thread, NULL);
     pdu_stream_destroy(&stream);
     close(listener);

@@ -80,14 +80,13 @@ static void answer_well(void)
 static struct pdu_stream stream;
 static struct why why;
 
-static int meet(bool header_digest, bool data_digest, unsigned timeout_ms)
+static int meet(uint8_t digests, unsigned timeout_ms)
 {
     pthread_t thread;
     why = (struct why){""};
     assert_int_equal(pdu_stream_init(&stream, DEPTH, 8), 0);
     assert_int_equal(pthread_create(&thread, NULL, target_main, NULL), 0);
-    int error = pdu_stream_connect(&stream, "127.0.0.1", target.port, header_digest, data_digest,
-                                   timeout_ms, &why);
+    int error = pdu_stream_connect(&stream, "127.0.0.1", target.port, digests, timeout_ms, &why);
     pdu_stream_close(&stream);
     assert_int_equal(stream.fd, -1);
     pthread_join(thread, NULL);
@@ -98,30 +97,28 @@ static void what_both_ends_want_of_digests_is_settled(void **state)
 {
     enum { H = NVME_TCP_IC_HDGST, D = NVME_TCP_IC_DDGST };
     static const struct {
-        bool header, data;
-        uint8_t answered;
+        uint8_t wished, answered;
         int error;
-    } cases[] = {{false, false, 0, 0},
-                 {true, false, H, 0},
-                 {false, true, D, 0},
-                 {true, true, H | D, 0},
-                 {true, true, 0, 0},
-                 {true, true, H, 0},
-                 {false, false, H, -EPROTO},
-                 {false, false, D, -EPROTO},
-                 {true, false, D, -EPROTO},
-                 {false, true, H | D, -EPROTO},
-                 {true, true, H | D | 4, -EPROTO}};
+    } cases[] = {{0, 0, 0},
+                 {H, H, 0},
+                 {D, D, 0},
+                 {H | D, H | D, 0},
+                 {H | D, 0, 0},
+                 {H | D, H, 0},
+                 {0, H, -EPROTO},
+                 {0, D, -EPROTO},
+                 {H, D, -EPROTO},
+                 {D, H | D, -EPROTO},
+                 {H | D, H | D | 4, -EPROTO}};
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         answer_well();
         target.answer[NVME_TCP_IC_OFF_DIGEST] = cases[i].answered;
-        assert_int_equal(meet(cases[i].header, cases[i].data, LONG_MS), cases[i].error);
+        assert_int_equal(meet(cases[i].wished, LONG_MS), cases[i].error);
         assert_int_equal(target.asked[NVME_TCP_OFF_TYPE], NVME_TCP_IC_REQ);
         assert_int_equal(target.asked[NVME_TCP_OFF_HLEN], NVME_TCP_IC_LEN);
         assert_int_equal(get_le32(target.asked + NVME_TCP_OFF_PLEN), NVME_TCP_IC_LEN);
         assert_int_equal(get_le16(target.asked + NVME_TCP_IC_OFF_PFV), 0);
-        assert_int_equal(target.asked[NVME_TCP_IC_OFF_DIGEST],
-                         (cases[i].header ? H : 0) | (cases[i].data ? D : 0));
+        assert_int_equal(target.asked[NVME_TCP_IC_OFF_DIGEST], cases[i].wished);
         if (cases[i].error == 0) {
             assert_int_equal(stream.has_header_digest, (cases[i].answered & H) != 0);
             assert_int_equal(stream.has_data_digest, (cases[i].answered & D) != 0);
@@ -145,7 +142,7 @@ static void alignment_and_length_are_the_targets(void **state)
         answer_well();
         target.answer[NVME_TCP_IC_OFF_PDA] = cases[i].align;
         put_le32(target.answer + NVME_TCP_IC_OFF_MAXDATA, cases[i].most);
-        assert_int_equal(meet(false, false, LONG_MS), cases[i].error);
+        assert_int_equal(meet(0, LONG_MS), cases[i].error);
         if (cases[i].error == 0) {
             assert_int_equal(stream.align, 4 * (cases[i].align + 1));
             assert_int_equal(stream.data_max, cases[i].most);
@@ -168,7 +165,7 @@ static void who_answers_otherwise_is_no_target(void **state)
         char text[128];
         answer_well();
         target.answer[cases[i].at] = cases[i].octet;
-        assert_int_equal(meet(false, false, LONG_MS), -EPROTO);
+        assert_int_equal(meet(0, LONG_MS), -EPROTO);
         snprintf(text, sizeof text, "127.0.0.1:%s answers, but not as an NVMe/TCP target",
                  target.port);
         assert_string_equal(why.text, text);
@@ -181,11 +178,11 @@ static void who_ends_the_connection_or_does_not_answer_is_left(void **state)
     answer_well();
     target.answer_len--;
     target.stays = false;
-    assert_int_equal(meet(false, false, LONG_MS), -ECONNRESET);
+    assert_int_equal(meet(0, LONG_MS), -ECONNRESET);
     assert_non_null(strstr(why.text, "ended the connection: no NVMe/TCP target?"));
     pdu_stream_destroy(&stream);
     target.stays = true;
-    assert_int_equal(meet(false, false, SHORT_MS), -ETIMEDOUT);
+    assert_int_equal(meet(0, SHORT_MS), -ETIMEDOUT);
     assert_non_null(strstr(why.text, "did not answer in time"));
     pdu_stream_destroy(&stream);
 }
@@ -195,14 +192,12 @@ static void where_nobody_listens_and_what_is_no_host_is_said(void **state)
     char text[128];
     close(target.listener);
     assert_int_equal(pdu_stream_init(&stream, DEPTH, 8), 0);
-    assert_int_equal(
-        pdu_stream_connect(&stream, "127.0.0.1", target.port, false, false, LONG_MS, &why),
-        -ECONNREFUSED);
+    assert_int_equal(pdu_stream_connect(&stream, "127.0.0.1", target.port, 0, LONG_MS, &why),
+                     -ECONNREFUSED);
     snprintf(text, sizeof text, "127.0.0.1:%s: %s", target.port, strerror(ECONNREFUSED));
     assert_string_equal(why.text, text);
-    assert_int_equal(
-        pdu_stream_connect(&stream, "127.0.0.1", "no port", false, false, LONG_MS, &why),
-        -EADDRNOTAVAIL);
+    assert_int_equal(pdu_stream_connect(&stream, "127.0.0.1", "no port", 0, LONG_MS, &why),
+                     -EADDRNOTAVAIL);
     assert_int_equal(stream.fd, -1);
     pdu_stream_destroy(&stream);
     target.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
