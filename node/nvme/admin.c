@@ -92,7 +92,7 @@ static void execute_event_request(struct nvme_command *command, instant_ns now)
 {
     struct nvme_controller *c = command->queue->controller;
     if (c->event_request_count == NVME_EVENT_REQUEST_MAX) {
-        nvme_command_fail(command, NVME_AER_LIMIT | NVME_STATUS_DNR, NVME_SQE_OFF_OPCODE);
+        nvme_command_refuse(command, NVME_AER_LIMIT, NVME_SQE_OFF_OPCODE);
         return;
     }
     c->event_request_count++;
@@ -160,10 +160,9 @@ void nvme_admin_execute(struct nvme_command *command, instant_ns now)
                     (!c->is_discovery || commands[opcode].is_for_discovery);
     bool needs_ready = opcode != NVME_ADMIN_KEEP_ALIVE;
     if (!is_known) {
-        nvme_command_fail(command, NVME_INVALID_OPCODE | NVME_STATUS_DNR, NVME_SQE_OFF_OPCODE);
+        nvme_command_refuse(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
     } else if (needs_ready && (c->csts & NVME_CSTS_RDY) == 0) {
-        nvme_command_fail(command, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
-                          NVME_SQE_OFF_OPCODE);
+        nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_OPCODE);
     } else {
         commands[opcode].execute(command, now);
     }

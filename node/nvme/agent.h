@@ -300,6 +300,8 @@ void nvme_keep_alive_begin(struct nvme_controller *c, uint32_t kato_ms, instant_
 // SQE (NVME_ERROR_NO_LOCATION: none), which also goes into the error log.
 void nvme_command_succeed(struct nvme_command *command);
 void nvme_command_fail(struct nvme_command *command, unsigned status, unsigned location);
+// The same of a command that would be no better the next time: the host is not to retry it (DNR).
+void nvme_command_refuse(struct nvme_command *command, unsigned status, unsigned location);
 // It ends as the host has wished: no error, and not in that log.
 void nvme_command_abort(struct nvme_command *command, unsigned status);
 // Ends the command of the queue with this identifier as the host has wished, if it waits to begin.

@@ -93,6 +93,11 @@ void nvme_command_fail(struct nvme_command *command, unsigned status, unsigned l
     respond(command);
 }
 
+void nvme_command_refuse(struct nvme_command *command, unsigned status, unsigned location)
+{
+    nvme_command_fail(command, status | NVME_STATUS_DNR, location);
+}
+
 void nvme_command_abort(struct nvme_command *command, unsigned status)
 {
     command->status = (uint16_t)status;
@@ -165,7 +170,7 @@ bool nvme_command_can_move(struct nvme_command *command, uint32_t len)
     enum nvme_status status =
         nvme_sgl_check(&command->sgl, kinds_for(command), command->in_capsule_len, len);
     if (status != NVME_OK) {
-        nvme_command_fail(command, status | NVME_STATUS_DNR, NVME_SQE_OFF_SGL1);
+        nvme_command_refuse(command, status, NVME_SQE_OFF_SGL1);
     }
     return status == NVME_OK;
 }

@@ -13,11 +13,6 @@
 
 enum { PIECE_LEN = NVME_SCRATCH_LEN - NVME_COPY_RANGE_MAX * NVME_COPY_RANGE_LEN };
 
-static void fail(struct nvme_command *command, unsigned status, unsigned location)
-{
-    nvme_command_fail(command, status | NVME_STATUS_DNR, location);
-}
-
 uint32_t nvme_copy_blocks_max(uint32_t block_len)
 {
     uint32_t blocks = NVME_COPY_LEN_MAX / block_len;
@@ -153,7 +148,7 @@ static void on_ranges(struct nvme_command *command, instant_ns now)
 {
     unsigned fault = ranges_fault(command);
     if (fault != NVME_OK) {
-        fail(command, fault, NVME_ERROR_NO_LOCATION);
+        nvme_command_refuse(command, fault, NVME_ERROR_NO_LOCATION);
     } else {
         copy_next(command, now);
     }
@@ -170,11 +165,11 @@ void nvme_copy(struct nvme_command *command, instant_ns now)
     uint32_t len = count * NVME_COPY_RANGE_LEN;
     command->block_len = nvme_io_volume(command)->block_len;
     if (command->block_len == 0) { // it went while the queue was bound
-        fail(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
+        nvme_command_refuse(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
     } else if ((command->sqe[NVME_COPY_OFF_DESFMT] & NVME_COPY_DESFMT_MASK) != 0) {
-        fail(command, NVME_INVALID_FIELD, NVME_COPY_OFF_DESFMT);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_COPY_OFF_DESFMT);
     } else if (count > NVME_COPY_RANGE_MAX) {
-        fail(command, NVME_COMMAND_SIZE_LIMIT_EXCEEDED, NVME_COPY_OFF_NR);
+        nvme_command_refuse(command, NVME_COMMAND_SIZE_LIMIT_EXCEEDED, NVME_COPY_OFF_NR);
     } else if (nvme_command_can_move(command, len)) {
         command->range_at = command->range_done = 0;
         command->range_count = count;

@@ -267,8 +267,7 @@ static void execute_connect(struct nvme_command *command, instant_ns now)
     uint16_t qid = get_le16(sqe + NVME_CONNECT_OFF_QID);
     uint16_t sqsize = get_le16(sqe + NVME_CONNECT_OFF_SQSIZE);
     if (queue->state != NVME_QUEUE_NEW) {
-        nvme_command_fail(command, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
-                          NVME_SQE_OFF_FCTYPE);
+        nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_FCTYPE);
     } else if (get_le16(sqe + NVME_CONNECT_OFF_RECFMT) != 0) {
         refuse(command, NULL, NVME_CONNECT_INCOMPATIBLE | NVME_STATUS_DNR,
                "the record format is not 0");
@@ -310,12 +309,12 @@ static void execute_get(struct nvme_command *command)
         command->result = c->csts;
         break;
     default:
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_PROPERTY_OFF_OFFSET);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_PROPERTY_OFF_OFFSET);
         return;
     }
     if (is_8 != (offset == NVME_PROPERTY_CAP)) {
         command->result = 0;
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_PROPERTY_OFF_ATTRIB);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_PROPERTY_OFF_ATTRIB);
     } else {
         nvme_command_succeed(command);
     }
@@ -350,9 +349,9 @@ static void configure(struct nvme_controller *c, uint32_t cc)
 static void execute_set(struct nvme_command *command)
 {
     if ((command->sqe[NVME_PROPERTY_OFF_ATTRIB] & 7) != 0) {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_PROPERTY_OFF_ATTRIB);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_PROPERTY_OFF_ATTRIB);
     } else if (get_le32(command->sqe + NVME_PROPERTY_OFF_OFFSET) != NVME_PROPERTY_CC) {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_PROPERTY_OFF_OFFSET);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_PROPERTY_OFF_OFFSET);
     } else {
         configure(command->queue->controller, get_le32(command->sqe + NVME_PROPERTY_OFF_VALUE));
         nvme_command_succeed(command);
@@ -372,9 +371,8 @@ void nvme_fabrics_execute(struct nvme_command *command, instant_ns now)
     } else if (is_property && is_admin) {
         execute_set(command);
     } else if (is_property) {
-        nvme_command_fail(command, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
-                          NVME_SQE_OFF_FCTYPE);
+        nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_FCTYPE);
     } else {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_FCTYPE);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_FCTYPE);
     }
 }

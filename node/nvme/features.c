@@ -21,11 +21,6 @@ static void tell(struct nvme_command *command, uint32_t value)
     nvme_command_succeed(command);
 }
 
-static void fail(struct nvme_command *command, unsigned status, unsigned location)
-{
-    nvme_command_fail(command, status | NVME_STATUS_DNR, location);
-}
-
 static uint32_t default_nothing(const struct nvme_controller *c)
 {
     return 0;
@@ -77,9 +72,9 @@ static void set_queue_count(struct nvme_command *command, instant_ns now)
     uint32_t submission = value_of(command) & 0xffff, completion = value_of(command) >> 16;
     uint32_t wished = submission < completion ? submission : completion;
     if (submission == UINT16_MAX || completion == UINT16_MAX) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW11);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW11);
     } else if (has_io_queues(c)) {
-        fail(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_CDW10);
+        nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_CDW10);
     } else {
         c->io_queue_count = wished < NVME_IO_QUEUE_COUNT_MAX ? wished + 1 : NVME_IO_QUEUE_COUNT_MAX;
         tell(command, queues_granted(c));
@@ -109,7 +104,7 @@ static void get_keep_alive(struct nvme_command *command, instant_ns now)
 static void set_keep_alive(struct nvme_command *command, instant_ns now)
 {
     if (value_of(command) > NVME_KATO_MAX_MS) {
-        fail(command, NVME_KEEP_ALIVE_INVALID, NVME_SQE_OFF_CDW11);
+        nvme_command_refuse(command, NVME_KEEP_ALIVE_INVALID, NVME_SQE_OFF_CDW11);
         return;
     }
     nvme_keep_alive_begin(command->queue->controller, value_of(command), now);
@@ -121,7 +116,7 @@ static void get_temperature_threshold(struct nvme_command *command, instant_ns n
 {
     unsigned which = value_of(command) >> NVME_TEMPERATURE_THSEL_SHIFT & 3;
     if (which > NVME_TEMPERATURE_UNDER) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW11 + 2);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW11 + 2);
     } else {
         tell(command, which == NVME_TEMPERATURE_UNDER ? 0 : UINT16_MAX);
     }
@@ -145,7 +140,7 @@ static void on_hostid_scratch(struct nvme_command *command, instant_ns now)
 static void get_host_identifier(struct nvme_command *command, instant_ns now)
 {
     if ((value_of(command) & NVME_HOSTID_EXTENDED) == 0) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW11);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW11);
     } else if (nvme_command_can_move(command, NVME_HOSTID_LEN)) {
         nvme_scratch_take(command, NVME_HOSTID_LEN, on_hostid_scratch, now);
     }
@@ -153,7 +148,8 @@ static void get_host_identifier(struct nvme_command *command, instant_ns now)
 
 static void set_host_identifier(struct nvme_command *command, instant_ns now)
 {
-    fail(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_CDW10); // the Connect has told it
+    nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR,
+                        NVME_SQE_OFF_CDW10); // the Connect has told it
 }
 
 /* ---- reservations ---------------------------------------------------------------------------- */
@@ -168,7 +164,7 @@ static struct nvme_namespace *namespace_of(struct nvme_command *command)
 {
     struct nvme_namespace *ns = nvme_namespace_find(command->queue->controller, nsid_of(command));
     if (ns == NULL) {
-        fail(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
+        nvme_command_refuse(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
     }
     return ns;
 }
@@ -262,11 +258,11 @@ void nvme_set_features(struct nvme_command *command, instant_ns now)
     uint32_t cdw10 = get_le32(command->sqe + NVME_SQE_OFF_CDW10);
     const struct feature_facts *facts = facts_of((uint8_t)cdw10);
     if ((cdw10 & NVME_FEATURE_SAVE) != 0) {
-        fail(command, NVME_FEATURE_NOT_SAVEABLE, NVME_SQE_OFF_CDW10 + 3);
+        nvme_command_refuse(command, NVME_FEATURE_NOT_SAVEABLE, NVME_SQE_OFF_CDW10 + 3);
     } else if (facts == NULL) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
     } else if (facts->set == NULL) {
-        fail(command, NVME_FEATURE_NOT_CHANGEABLE, NVME_SQE_OFF_CDW10);
+        nvme_command_refuse(command, NVME_FEATURE_NOT_CHANGEABLE, NVME_SQE_OFF_CDW10);
     } else {
         facts->set(command, now);
     }
@@ -285,9 +281,9 @@ void nvme_get_features(struct nvme_command *command, instant_ns now)
     uint32_t select = get_le32(command->sqe + NVME_SQE_OFF_CDW10) >> NVME_FEATURE_SELECT_SHIFT &
                       NVME_FEATURE_SELECT_MASK;
     if (facts == NULL) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
     } else if (select > NVME_SELECT_CAPABILITIES) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10 + 1);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10 + 1);
     } else if (select == NVME_SELECT_CAPABILITIES) {
         tell(command, capabilities(facts));
     } else if (select != NVME_SELECT_CURRENT && facts->get_default != NULL) {

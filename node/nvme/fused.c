@@ -15,11 +15,6 @@ static unsigned fuse_of(const struct nvme_command *command)
     return command->sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_FUSE_MASK;
 }
 
-static void fail(struct nvme_command *command, unsigned status, unsigned location)
-{
-    nvme_command_fail(command, status | NVME_STATUS_DNR, location);
-}
-
 /* ---- two that belong together ---------------------------------------------------------------- */
 
 // The first one waits in vain.
@@ -27,7 +22,7 @@ static void abandon_first(struct nvme_queue *queue)
 {
     struct nvme_command *first = queue->fused_first;
     queue->fused_first = NULL;
-    fail(first, NVME_MISSING_FUSED, NVME_SQE_OFF_FLAGS);
+    nvme_command_refuse(first, NVME_MISSING_FUSED, NVME_SQE_OFF_FLAGS);
 }
 
 static bool is_same_range(const struct nvme_command *compare, const struct nvme_command *write)
@@ -47,25 +42,25 @@ static struct nvme_command *refuse(struct nvme_command *compare, struct nvme_com
                                    uint64_t *ret_offset, uint64_t *ret_len)
 {
     if (!names_sgl(compare) || compare->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_COMPARE) {
-        fail(compare, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
+        nvme_command_refuse(compare, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
         return compare;
     }
     if (!names_sgl(write) || write->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_WRITE) {
-        fail(write, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
+        nvme_command_refuse(write, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
         return write;
     }
     if (!nvme_io_data_take(compare, ret_offset, ret_len)) {
         return compare;
     }
     if (!is_same_range(compare, write)) {
-        fail(write, NVME_INVALID_FIELD, NVME_RW_OFF_SLBA);
+        nvme_command_refuse(write, NVME_INVALID_FIELD, NVME_RW_OFF_SLBA);
         return write;
     }
     if (!nvme_io_data_take(write, ret_offset, ret_len)) {
         return write;
     }
     if (*ret_len > NODE_SWAP_MAX) {
-        fail(write, NVME_ATOMIC_WRITE_UNIT_EXCEEDED, NVME_RW_OFF_NLB);
+        nvme_command_refuse(write, NVME_ATOMIC_WRITE_UNIT_EXCEEDED, NVME_RW_OFF_NLB);
         return write;
     }
     return NULL;
@@ -89,7 +84,8 @@ static void execute_pair(struct nvme_command *compare, struct nvme_command *writ
     uint64_t offset, len;
     const struct nvme_command *refused = refuse(compare, write, &offset, &len);
     if (refused != NULL) {
-        fail(refused == compare ? write : compare, NVME_FAILED_FUSED, NVME_ERROR_NO_LOCATION);
+        nvme_command_refuse(refused == compare ? write : compare, NVME_FAILED_FUSED,
+                            NVME_ERROR_NO_LOCATION);
         return;
     }
     write->compare = compare;
@@ -115,9 +111,9 @@ bool nvme_fused_take(struct nvme_command *command, instant_ns now)
         return false;
     }
     if (fuse == NVME_SQE_FUSE_MASK || !is_io) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
     } else if (fuse == NVME_SQE_FUSE_SECOND) {
-        fail(command, NVME_MISSING_FUSED, NVME_SQE_OFF_FLAGS);
+        nvme_command_refuse(command, NVME_MISSING_FUSED, NVME_SQE_OFF_FLAGS);
     } else {
         queue->fused_first = command;
     }

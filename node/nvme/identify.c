@@ -356,11 +356,11 @@ void nvme_identify(struct nvme_command *command, instant_ns now)
     uint8_t cns = command->sqe[NVME_IDENTIFY_OFF_CNS];
     const struct identify_facts *facts = cns < sizeof pages / sizeof pages[0] ? &pages[cns] : NULL;
     if (facts == NULL || facts->emit == NULL || (c->is_discovery && !facts->is_for_discovery)) {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_IDENTIFY_OFF_CNS);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_IDENTIFY_OFF_CNS);
     } else if (facts->has_csi && command->sqe[NVME_IDENTIFY_OFF_CSI] != 0) {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_IDENTIFY_OFF_CSI);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_IDENTIFY_OFF_CSI);
     } else if (!namespace_fits(c, facts->use, nsid_of(command))) {
-        nvme_command_fail(command, NVME_INVALID_NAMESPACE | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
+        nvme_command_refuse(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
     } else if (nvme_command_can_move(command, NVME_IDENTIFY_LEN)) {
         nvme_scratch_take(command, NVME_IDENTIFY_LEN, on_scratch, now);
     }

@@ -11,11 +11,6 @@
 #include "node/nvme/agent.h"
 #include "node/nvme/controller.h"
 
-static void fail(struct nvme_command *command, unsigned status, unsigned location)
-{
-    nvme_command_fail(command, status | NVME_STATUS_DNR, location);
-}
-
 static void fail_as(struct nvme_command *command, enum node_completion completion)
 {
     nvme_command_fail(command, nvme_io_status(command, completion), NVME_ERROR_NO_LOCATION);
@@ -42,7 +37,7 @@ static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint6
     uint64_t block = get_le64(command->sqe + NVME_RW_OFF_SLBA);
     uint64_t count = get_le16(command->sqe + NVME_RW_OFF_NLB) + UINT64_C(1);
     if (block > volume->blocks || count > volume->blocks - block) {
-        fail(command, NVME_LBA_OUT_OF_RANGE, NVME_RW_OFF_SLBA);
+        nvme_command_refuse(command, NVME_LBA_OUT_OF_RANGE, NVME_RW_OFF_SLBA);
         return false;
     }
     command->block_len = volume->block_len;
@@ -53,7 +48,7 @@ static bool range_take(struct nvme_command *command, uint64_t *ret_offset, uint6
 static bool may_change(struct nvme_command *command)
 {
     if (!can(command, VOLUME_CAN_WRITE)) {
-        fail(command, NVME_NAMESPACE_READ_ONLY, NVME_SQE_OFF_NSID);
+        nvme_command_refuse(command, NVME_NAMESPACE_READ_ONLY, NVME_SQE_OFF_NSID);
         return false;
     }
     return true;
@@ -62,7 +57,7 @@ static bool may_change(struct nvme_command *command)
 static bool buffer_fits(struct nvme_command *command, uint64_t len)
 {
     if (len > NVME_DATA_LEN_MAX) {
-        fail(command, NVME_INVALID_FIELD, NVME_RW_OFF_NLB);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_RW_OFF_NLB);
         return false;
     }
     return true;
@@ -75,7 +70,8 @@ static bool data_fit(struct nvme_command *command, uint64_t len)
         return false;
     }
     if (command->sgl.len != len) {
-        fail(command, NVME_INVALID_SGL_LENGTH, NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_LENGTH);
+        nvme_command_refuse(command, NVME_INVALID_SGL_LENGTH,
+                            NVME_SQE_OFF_SGL1 + NVME_SGL_OFF_LENGTH);
         return false;
     }
     return true;
@@ -231,7 +227,7 @@ static void trim_next(struct nvme_command *command, instant_ns now)
         uint64_t block = get_le64(range + NVME_DSM_RANGE_OFF_SLBA);
         uint64_t count = get_le32(range + NVME_DSM_RANGE_OFF_NLB);
         if (block > volume->blocks || count > volume->blocks - block) {
-            fail(command, NVME_LBA_OUT_OF_RANGE, NVME_ERROR_NO_LOCATION);
+            nvme_command_refuse(command, NVME_LBA_OUT_OF_RANGE, NVME_ERROR_NO_LOCATION);
             return;
         }
         command->range_at++;
@@ -359,11 +355,11 @@ static bool names_namespace(struct nvme_command *command)
     uint32_t nsid = get_le32(command->sqe + NVME_SQE_OFF_NSID);
     bool is_all = nsid == NVME_NSID_ALL && opcode == NVME_IO_FLUSH;
     if (facts_of(opcode) == NULL) {
-        fail(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
+        nvme_command_refuse(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
         return false;
     }
     if (!is_all && nvme_namespace_find(command->queue->controller, nsid) == NULL) {
-        fail(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
+        nvme_command_refuse(command, NVME_INVALID_NAMESPACE, NVME_SQE_OFF_NSID);
         return false;
     }
     command->nsid = is_all ? 0 : nsid;
@@ -380,9 +376,9 @@ static bool admit(struct nvme_command *command)
     bool is_known = ability == 0 || can(command, ability) ||
                     !can(command, VOLUME_CAN_WRITE); // those are refused as changes
     if (!is_known) {
-        fail(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
+        nvme_command_refuse(command, NVME_INVALID_OPCODE, NVME_SQE_OFF_OPCODE);
     } else if ((command->queue->controller->csts & NVME_CSTS_RDY) == 0) {
-        fail(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_OPCODE);
+        nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_OPCODE);
     } else {
         return true;
     }

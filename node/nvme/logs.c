@@ -419,13 +419,13 @@ void nvme_get_log(struct nvme_command *command, instant_ns now)
     uint64_t offset = get_le64(command->sqe + NVME_GET_LOG_OFF_LPO);
     uint64_t len = len_asked(command);
     if (facts == NULL) {
-        nvme_command_fail(command, NVME_INVALID_LOG_PAGE | NVME_STATUS_DNR, NVME_GET_LOG_OFF_LID);
+        nvme_command_refuse(command, NVME_INVALID_LOG_PAGE, NVME_GET_LOG_OFF_LID);
     } else if (!is_of_controller(command)) {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_NSID);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_NSID);
     } else if (len > len_max(c)) {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_GET_LOG_OFF_NUMDL);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_GET_LOG_OFF_NUMDL);
     } else if (offset > facts->len(c) || offset % LOG_UNIT_LEN != 0) {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_GET_LOG_OFF_LPO);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_GET_LOG_OFF_LPO);
     } else if (nvme_command_can_move(command, (uint32_t)len)) {
         nvme_scratch_take(command, 0, deliver_next, now);
     }

@@ -138,12 +138,11 @@ static void execute(struct nvme_command *command, instant_ns now)
         return;
     }
     if ((sqe[NVME_SQE_OFF_FLAGS] & NVME_SQE_PSDT_MASK) != NVME_SQE_PSDT_SGL) {
-        nvme_command_fail(command, NVME_INVALID_FIELD | NVME_STATUS_DNR, NVME_SQE_OFF_FLAGS);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
     } else if (sqe[NVME_SQE_OFF_OPCODE] == NVME_FABRICS) {
         nvme_fabrics_execute(command, now);
     } else if (command->queue->state != NVME_QUEUE_CONNECTED) {
-        nvme_command_fail(command, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
-                          NVME_SQE_OFF_OPCODE);
+        nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_OPCODE);
     } else if (command->queue->qid == 0) {
         nvme_admin_execute(command, now);
     } else {

@@ -43,11 +43,6 @@ const struct reservation *nvme_reservation_of(const struct nvme_controller *c, u
     return parts->uma->reservation(parts->uma_ctx, c->namespaces[nsid - 1].volume.number);
 }
 
-static void fail(struct nvme_command *command, unsigned status, unsigned location)
-{
-    nvme_command_fail(command, status | NVME_STATUS_DNR, location);
-}
-
 /* ---- register, acquire, release -------------------------------------------------------------- */
 
 static uint32_t dword_10(const struct nvme_command *command)
@@ -57,7 +52,7 @@ static uint32_t dword_10(const struct nvme_command *command)
 
 static void conflict(struct nvme_command *command)
 {
-    fail(command, NVME_RESERVATION_CONFLICT, NVME_ERROR_NO_LOCATION);
+    nvme_command_refuse(command, NVME_RESERVATION_CONFLICT, NVME_ERROR_NO_LOCATION);
 }
 
 static void reserve(struct nvme_command *command, const struct reservation_wish *wish,
@@ -87,7 +82,7 @@ void nvme_on_reserved(void *ctx, struct reservation_request *request, instant_ns
     } else if (request->outcome == RESERVATION_DONE) {
         nvme_command_succeed(command);
     } else {
-        fail(command, statuses[request->outcome], NVME_SQE_OFF_CDW10);
+        nvme_command_refuse(command, statuses[request->outcome], NVME_SQE_OFF_CDW10);
     }
 }
 
@@ -124,7 +119,7 @@ static void on_register(struct nvme_command *command, instant_ns now)
         wish.new_key = 0;
     }
     if (wish.new_key == 0 && action != NVME_RESERVATION_UNREGISTER) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
     } else if (own == NULL && action != NVME_RESERVATION_REGISTER) {
         conflict(command);
     } else {
@@ -184,10 +179,10 @@ void nvme_reservation_change(struct nvme_command *command, instant_ns now)
     char name[CLIENT_REGISTRANT_MAX];
     nvme_registrant_name(command->queue->controller->hostid, name);
     if (name[0] == '\0') {
-        fail(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_ERROR_NO_LOCATION);
+        nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_ERROR_NO_LOCATION);
     } else if ((dword_10(command) & NVME_RESERVATION_ACTION_MASK) >= f->action_count ||
                (ignores_key && !f->may_ignore_key)) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
     } else if (nvme_command_can_move(command, f->data_len)) {
         nvme_scratch_take(command, f->data_len, on_scratch, now);
     }
@@ -284,9 +279,9 @@ void nvme_reservation_report(struct nvme_command *command, instant_ns now)
     uint64_t len = ((uint64_t)dword_10(command) + 1) * 4;
     bool is_extended = (get_le32(command->sqe + NVME_SQE_OFF_CDW11) & NVME_REPORT_EDS) != 0;
     if (!is_extended) {
-        fail(command, NVME_HOSTID_FORMAT, NVME_SQE_OFF_CDW11);
+        nvme_command_refuse(command, NVME_HOSTID_FORMAT, NVME_SQE_OFF_CDW11);
     } else if (len > REPORT_LEN_MAX) {
-        fail(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
+        nvme_command_refuse(command, NVME_INVALID_FIELD, NVME_SQE_OFF_CDW10);
     } else if (nvme_command_can_move(command, (uint32_t)len)) {
         nvme_scratch_take(command, (uint32_t)len, on_report_scratch, now);
     }
