@@ -9,6 +9,7 @@
 //     rc_completer.c  what the peer answers to what is out
 //     rc_early.c      answers to Reads beyond one that is missing, placed at once
 //     rc_requester.c  what is out: order of PSNs, window, sending again
+//     rc_company.c    what of it waits for more, so that packets leave together
 //     rc_repeat.c     what has arrived beyond a hole, and what therefore leaves again alone
 //     rc_request.c    the packet that a mark stands for
 //     rc_push.c       Writes past packets
@@ -62,10 +63,7 @@
 #define RC_MARK_NONE  UINT64_MAX
 
 enum {
-    RC_HELD_MAX = 256,       // packets beyond a hole that are kept, and known to be
-    RC_TRAIN_LEN = 60 << 10, // octets of payload that leave together, whatever the path MTU
-    RC_TRAIN_PACKETS_MAX = 60,
-    RC_TRAINS_ENOUGH = 4,     // behind so many nothing waits for company
+    RC_HELD_MAX = 256,        // packets beyond a hole that are kept, and known to be
     RC_LATER_ONES = 3,        // that have come behind a packet, which is lost then
     RC_READ_PACKETS_MIN = 16, // that one Read of ours may bring, whatever the window
     RC_ATOMIC_LEN = 8,
@@ -370,6 +368,11 @@ uint32_t rc_requester_read_len(const struct rc *rc);
 // Before contexts are handed out: they are for that much.
 void rc_requester_follow_read_len(struct rc *rc);
 
+/* ---- rc_company.c ---------------------------------------------------------------------------- */
+
+// The mark from which on what has not begun waits for company; RC_MARK_NONE: nothing waits.
+uint64_t rc_company_from(const struct rc *rc);
+
 /* ---- rc_repeat.c ----------------------------------------------------------------------------- */
 
 void rc_repeat_clear(struct rc_repeat *r);
@@ -381,6 +384,12 @@ void rc_repeat_on_sack(struct rc *rc, uint64_t missing_mark, const struct sack *
 // asked for again, but once in a round trip.
 void rc_repeat_answers(struct rc *rc, uint64_t before);
 const struct rc_sent *rc_repeat_next(const struct rc_requester *q); // to leave again; or NULL
+// Something is here, or in place, behind what is missing; or it is to leave again.
+static inline bool rc_has_hole(const struct rc_requester *q)
+{
+    const struct rc_repeat *r = &q->repeat;
+    return r->here_count + r->placed_count + r->lost_count > 0;
+}
 
 /* ---- rc_early.c ------------------------------------------------------------------------------ */
 

@@ -135,19 +135,12 @@ void rc_requester_advanced(struct rc *rc, uint64_t packet_count)
 
 /* ---- packets --------------------------------------------------------------------------------- */
 
-// Something is here, or in place, behind what is missing; or it is to leave again.
-static bool has_hole(const struct rc_requester *q)
-{
-    const struct rc_repeat *r = &q->repeat;
-    return r->here_count + r->placed_count + r->lost_count > 0;
-}
-
 // One packet has left; what it is about has PSNs up to `end`.
 static void note_left(struct rc *rc, uint64_t end, bool is_asking)
 {
     struct rc_requester *q = &rc->req;
     if (is_asking && q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark &&
-        !has_hole(q)) { // which has to close first
+        !rc_has_hole(q)) { // which has to close first
         q->probe = (struct rc_probe){q->send_mark + 1, rc->wq.now};
     }
     rc->counters.requests_again += q->send_mark < q->sent_mark;
@@ -185,7 +178,7 @@ static uint64_t run_len(const struct rc *rc, const struct rc_out *o, uint64_t ro
 {
     const struct rc_requester *q = &rc->req;
     uint64_t left = o->end - q->send_mark;
-    if (room <= 1 || has_hole(q) || congestion_is_paced(&q->congestion) ||
+    if (room <= 1 || rc_has_hole(q) || congestion_is_paced(&q->congestion) ||
         !rc_credits_cover(&q->credits, o->claim)) {
         return 1;
     }
@@ -490,50 +483,6 @@ static bool send_one(struct rc *rc, const struct datagram_sink *sink)
     return q->send_mark == q->next_mark ? begin_next(rc, sink) : put_next(rc, sink) == RC_PUT_DONE;
 }
 
-/* ---- company --------------------------------------------------------------------------------- */
-
-// Packets that leave in one system call, and are read in one (link/datagram/).
-static uint64_t train_count(const struct rc *rc)
-{
-    const uint64_t count = RC_TRAIN_LEN / rc_pmtu(rc);
-    return count < RC_TRAIN_PACKETS_MAX ? count : RC_TRAIN_PACKETS_MAX;
-}
-
-// Packets of what is posted and has not begun, of a Read those of its answer. RC_MARK_NONE: there
-// is something that is not to wait, or more than `enough`, of which what fills no train is little.
-static uint64_t ready_count(const struct rc *rc, uint64_t enough)
-{
-    struct wq_transfers walk = wq_transfers_begin(&rc->wq);
-    uint64_t count = 0;
-    for (uint32_t left = wq_unbegun_count(&rc->wq); left > 0; left--) {
-        const struct send_wqe *wqe = wq_transfers_next(&walk);
-        if (wqe == NULL || count > enough) {
-            return RC_MARK_NONE;
-        }
-        count += rc_packet_count(rc, wqe->length);
-    }
-    return count;
-}
-
-// A packet costs its receiver as much as a train, and within one host he is busy with those that
-// are out: what does not fill a train waits until there is more of it, or until he says that he is
-// done with some, which he has been asked for. Where that is; RC_MARK_NONE: nothing waits.
-static uint64_t waits_from(const struct rc *rc)
-{
-    const struct rc_requester *q = &rc->req;
-    const uint64_t train = train_count(rc);
-    const bool goes_again = q->send_mark < q->sent_mark || has_hole(q);
-    if (!q->congestion.config.has_no_line || goes_again || q->asked_mark <= q->acked_mark ||
-        rc_in_flight(q) < train) {
-        return RC_MARK_NONE;
-    }
-    // Without an entry what leaves next are requests of a Read that has begun.
-    const uint64_t ready =
-        wq_has_entry(&rc->wq) ? ready_count(rc, RC_TRAINS_ENOUGH * train) : RC_MARK_NONE;
-    const uint64_t count = q->next_mark - q->send_mark + ready;
-    return ready == RC_MARK_NONE ? ready : q->send_mark + count - count % train;
-}
-
 void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
 {
     struct rc_requester *q = &rc->req;
@@ -542,7 +491,7 @@ void rc_requester_output(struct rc *rc, const struct datagram_sink *sink)
     }
     rc_share_limit(rc);
     rc_requester_follow_read_len(rc);
-    const uint64_t waits = waits_from(rc);
+    const uint64_t waits = rc_company_from(rc);
     while (may_send(rc) && (q->send_mark < waits || q->send_mark < q->next_mark) &&
            send_one(rc, sink)) {
     }
