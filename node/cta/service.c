@@ -172,6 +172,22 @@ static void wait(struct cta *cta, struct cta_route *route, struct service_reques
     }
 }
 
+// NODE_OK: it may come in.
+static enum node_completion refusal_at_the_door(const struct cta_route *route,
+                                                const struct service_request *request)
+{
+    if (route->has_failed) {
+        return NODE_NO_VOLUME;
+    }
+    if (route->has_left) {
+        return NODE_TRANSFER;
+    }
+    if (reservation_bars(route, request->operation, request->flags)) {
+        return NODE_RESERVED;
+    }
+    return route->volume->stands_by ? NODE_STANDBY : NODE_OK;
+}
+
 void service_submit(void *ctx, struct service_request *request, instant_ns now)
 {
     struct cta *cta = ctx;
@@ -187,20 +203,9 @@ void service_submit(void *ctx, struct service_request *request, instant_ns now)
     if (request->deadline != INSTANT_NEVER && cta->deadline_count++ == 0) {
         cta->tick_at_ns = instant_after(now, deadline_tick_ns);
     }
-    if (route->has_failed) {
-        request_complete(cta, route, request, NODE_NO_VOLUME, 0, now);
-        return;
-    }
-    if (route->has_left) {
-        request_complete(cta, route, request, NODE_TRANSFER, 0, now);
-        return;
-    }
-    if (reservation_bars(route, request->operation, request->flags)) {
-        request_complete(cta, route, request, NODE_RESERVED, 0, now);
-        return;
-    }
-    if (route->volume->stands_by) {
-        request_complete(cta, route, request, NODE_STANDBY, 0, now);
+    enum node_completion refusal = refusal_at_the_door(route, request);
+    if (refusal != NODE_OK) {
+        request_complete(cta, route, request, refusal, 0, now);
         return;
     }
     bool may_go = rates_allow(route, now);
@@ -260,6 +265,38 @@ void service_feed(struct cta *cta, instant_ns now)
     cta->feed_at_ns = shares_feed_at(cta, now);
 }
 
+// The data of a request are here, for the device. Who may use the volume is looked at once more: it
+// may have been reserved while they were on their way.
+static void data_have_come(struct cta *cta, struct transaction *t, enum node_completion outcome,
+                           instant_ns now)
+{
+    shares_note_come(cta, t->route, t->buffer.len);
+    if (outcome == NODE_OK && t->stands_by) {
+        outcome = NODE_STANDBY;
+    } else if (outcome == NODE_OK &&
+               (t->is_fenced || reservation_bars(t->route, t->operation, t->flags))) {
+        outcome = NODE_RESERVED;
+    }
+    if (outcome == NODE_OK) {
+        units_submit(t);
+    } else {
+        transaction_answer(cta, t, outcome, 0, now);
+        transaction_end(cta, t);
+    }
+}
+
+static void data_have_left(struct cta *cta, struct transaction *t, enum node_completion outcome,
+                           instant_ns now)
+{
+    request_account(cta, t->route, t->request, outcome);
+    t->request = NULL;
+    if (t->is_by_window) {
+        transaction_end(cta, t);
+    } else {
+        units_complete(t, outcome, now);
+    }
+}
+
 void service_transferred(void *ctx, struct service_request *request, enum node_completion outcome,
                          instant_ns now)
 {
@@ -267,29 +304,10 @@ void service_transferred(void *ctx, struct service_request *request, enum node_c
     struct transaction *t = find(cta, request->transaction);
     CHECK(t != NULL && t->request == request);
     if (t->state == TRANSACTION_FETCHING) {
-        shares_note_come(cta, t->route, t->buffer.len);
-        bool is_barred = t->is_fenced || reservation_bars(t->route, t->operation, t->flags);
-        if (outcome == NODE_OK && t->stands_by) {
-            transaction_answer(cta, t, NODE_STANDBY, 0, now);
-            transaction_end(cta, t);
-        } else if (outcome == NODE_OK && !is_barred) {
-            units_submit(t);
-        } else if (outcome == NODE_OK) { // reserved while the data were on their way
-            transaction_answer(cta, t, NODE_RESERVED, 0, now);
-            transaction_end(cta, t);
-        } else {
-            transaction_answer(cta, t, outcome, 0, now);
-            transaction_end(cta, t);
-        }
-        return;
-    }
-    CHECK(t->state == TRANSACTION_TRANSFERRING);
-    request_account(cta, t->route, request, outcome);
-    t->request = NULL;
-    if (t->is_by_window) {
-        transaction_end(cta, t);
+        data_have_come(cta, t, outcome, now);
     } else {
-        units_complete(t, outcome, now);
+        CHECK(t->state == TRANSACTION_TRANSFERRING);
+        data_have_left(cta, t, outcome, now);
     }
 }
 
