@@ -92,7 +92,7 @@ enum qp_state qp_state_of(const struct qp *qp);
 enum qp_stream_state qp_stream_state(const struct qp *qp);
 const struct qp_counters *qp_counters(const struct qp *qp);
 
-// ---- the program's side
+/* ---- the program's side ---------------------------------------------------------------------- */
 
 // 0, or -EOPNOTSUPP: what RFC 7306 knows, where the one-shot opcodes have taken its place; and Send
 // with Immediate towards an RFC peer. RFC 7306 has immediate data as a
@@ -106,7 +106,7 @@ int qp_may_post(const struct qp *qp, enum wqe_opcode opcode);
 // with Invalidate closes. -ENOTCONN: there is none yet, or it is not known yet.
 int qp_oneshot_agreed(const struct qp *qp);
 
-// ---- the engine's side
+/* ---- the engine's side ----------------------------------------------------------------------- */
 
 // Ready-to-receive indications of RFC 6581, equal to enum mpa_rtr.
 enum qp_rtr { QP_RTR_SEND = 1, QP_RTR_WRITE = 2, QP_RTR_READ = 4 };

@@ -72,7 +72,7 @@ struct mem_probe {
 
 struct mem_table;
 
-// ---- creation
+/* ---- creation -------------------------------------------------------------------------------- */
 
 // `key`: STAG_KEY_LEN random octets. `capacity`: objects at most, 1..MEM_CAPACITY_MAX.
 // NULL when there is no memory.
@@ -102,7 +102,7 @@ struct mem_live mem_table_live(const struct mem_table *table);
 // How often a question was answered with `verdict` since creation.
 uint64_t mem_table_verdict_count(const struct mem_table *table, enum mem_verdict verdict);
 
-// ---- showing: processes of the same host may write into regions, and read, without asking
+/* ---- showing: processes of the same host may write into regions, and read, without asking ---- */
 
 // Port: the key of this generation has been withdrawn from the mirror. Nobody will write by it, but
 // somebody may still: whoever has called for that returns to the program when nobody does.
@@ -121,7 +121,7 @@ void mem_table_show(struct mem_table *table, struct key_mirror *mirror,
 // The mirror is left as it is and no longer touched: it is another process' from now on.
 void mem_table_hide(struct mem_table *table);
 
-// ---- protection domains: numbers from 1 up; 0 names none
+/* ---- protection domains: numbers from 1 up; 0 names none ------------------------------------- */
 
 // -ENOMEM; -ENOSPC beyond MEM_PD_COUNT_MAX.
 int mem_pd_alloc(struct mem_table *table, uint32_t *ret_pd);
@@ -133,7 +133,7 @@ int mem_pd_dealloc(struct mem_table *table, uint32_t pd);
 int mem_pd_hold(struct mem_table *table, uint32_t pd);
 void mem_pd_release(struct mem_table *table, uint32_t pd);
 
-// ---- memory regions
+/* ---- memory regions -------------------------------------------------------------------------- */
 
 // Opens `length` octets at `addr`. Tagged offsets, and the addresses in local scatter/gather
 // elements, are numbered from `iova` (the address itself in ibv_reg_mr), or from 0 if
@@ -178,7 +178,7 @@ int mem_region_deregister(struct mem_table *table, uint32_t stag);
 enum mem_verdict mem_region_prefetch(struct mem_table *table, uint32_t pd, const struct sge *sge,
                                      bool write, bool mapped);
 
-// ---- memory windows
+/* ---- memory windows -------------------------------------------------------------------------- */
 
 enum mem_window_type {
     MEM_WINDOW_TYPE_1 = 1, // belongs to a domain; rebound by its owner only
@@ -216,7 +216,7 @@ int mem_window_dealloc(struct mem_table *table, uint32_t stag);
 // number inherits nothing. Returns how many.
 uint32_t mem_windows_release_qp(struct mem_table *table, uint32_t qp_num);
 
-// ---- invalidation
+/* ---- invalidation ---------------------------------------------------------------------------- */
 
 // Takes a bound type 2 window back, by its queue pair: Send with Invalidate from the peer
 // (`remote`) or a local invalidate request. Everything else is its owner's: MEM_CANNOT_INVALIDATE
@@ -224,7 +224,7 @@ uint32_t mem_windows_release_qp(struct mem_table *table, uint32_t qp_num);
 enum mem_verdict mem_invalidate(struct mem_table *table, struct mem_asker asker, uint32_t stag,
                                 bool remote);
 
-// ---- writing ahead of an invalidation
+/* ---- writing ahead of an invalidation -------------------------------------------------------- */
 //
 // What a peer writes may be placed before what stands earlier in the stream has arrived, and that
 // may take the very STag back. So the entry of an STag that a peer can take back keeps how far in
@@ -236,7 +236,7 @@ void mem_note_early(struct mem_table *table, uint32_t stag, uint64_t end);
 // The largest `end` since the STag was opened; 0: none, or no such STag.
 uint64_t mem_early_end(struct mem_table *table, uint32_t stag);
 
-// ---- resolving
+/* ---- resolving ------------------------------------------------------------------------------- */
 
 // May the peer do `access_needed` (remote rights) on [to, to + len) of `stag`? If MEM_OK, the
 // memory is in ret_pieces; it is valid until the next call that changes the table. A region's or
@@ -262,8 +262,10 @@ bool mem_is_relaxed(struct mem_table *table, uint32_t stag);
 enum mem_verdict mem_resolve_sge(struct mem_table *table, uint32_t pd, const struct sge *sge,
                                  bool write, struct mspan *ret);
 
-// ---- one-shot regions: a scatter list that the peer may reach from the Send that advertises it to
-// the one that closes it. The STag is set aside and told beforehand, and is another one each time.
+/* ---- one-shot regions ------------------------------------------------------------------------ */
+
+// A scatter list that the peer may reach from the Send that advertises it to the one that closes
+// it. The STag is set aside and told beforehand, and is another one each time.
 
 struct mem_element {
     struct mspan octets;
@@ -331,7 +333,7 @@ void mem_oneshot_close(struct mem_table *table, uint32_t stag, uint32_t *ret_sta
 // Gives back what mem_oneshot_alloc took, open or not.
 void mem_oneshot_free(struct mem_table *table, uint32_t stag);
 
-// ---- sinks: where the answer to one RDMA Read Request is placed, and nothing else
+/* ---- sinks: where the answer to one RDMA Read Request is placed, and nothing else ------------ */
 
 // Sets `count` more slots aside for sinks (at start, or when the pool of read contexts grows), so
 // that opening one never allocates. -ENOMEM, -ENOSPC.

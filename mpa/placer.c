@@ -11,7 +11,7 @@ struct piece {
     bool is_segment_start, is_segment_end;
 };
 
-// ---- where does an FPDU begin? ----
+/* ---- where does an FPDU begin? --------------------------------------------------------------- */
 
 // Shorter ones have no room for a DDP header. Zeros in payload would look like an endless chain.
 enum { LIKELY_FPDU_MIN_LEN = 20 };
@@ -50,7 +50,7 @@ static size_t find_start(const struct mpa_placer *placer, const struct piece *p)
     return is_likely_start(placer, p, start) ? 0 : start;
 }
 
-// ---- beyond a hole ----
+/* ---- beyond a hole --------------------------------------------------------------------------- */
 
 static enum place_verdict buffer(struct mpa_placer *placer)
 {
@@ -120,7 +120,7 @@ static enum place_verdict place_beyond_hole(struct mpa_placer *placer,
     return take_fpdu(placer, &p, answer);
 }
 
-// ---- in order ----
+/* ---- in order -------------------------------------------------------------------------------- */
 
 static enum place_verdict place_in_order(struct mpa_placer *placer, struct span octets,
                                          struct place_answer *answer)
@@ -176,7 +176,7 @@ static bool advance(void *ctx, uint64_t position, uint64_t end, const struct pla
     return true;
 }
 
-// ---- the door ----
+/* ---- the door -------------------------------------------------------------------------------- */
 
 void mpa_placer_init(struct mpa_placer *placer, struct mpa_rx *rx, enum placement placement,
                      uint64_t position, struct mspan scratch)

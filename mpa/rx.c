@@ -23,7 +23,7 @@ void mpa_rx_use_carry(struct mpa_rx *rx, uint8_t *carry)
     rx->carry = carry;
 }
 
-// ---- where the FPDU ends ----
+/* ---- where the FPDU ends --------------------------------------------------------------------- */
 
 // The first two octets of the stream: the start of a marker, or of an FPDU, whose length is not
 // zero. False: they are not there yet.
@@ -47,7 +47,7 @@ static size_t measure(struct mpa_rx *rx, uint64_t position, struct span octets)
     return mpa_fpdu_measure(rx->framing, position, octets);
 }
 
-// ---- handing up ----
+/* ---- handing up ------------------------------------------------------------------------------ */
 
 static enum mpa_rx_verdict end_stream(struct mpa_rx *rx, enum mpa_rx_verdict verdict)
 {
@@ -144,7 +144,7 @@ static enum mpa_rx_verdict take_whole(struct mpa_rx *rx, struct span *stream)
     return verdict;
 }
 
-// ---- carrying ----
+/* ---- carrying -------------------------------------------------------------------------------- */
 
 // Octets that the carried FPDU still needs, as far as is known.
 static size_t carry_missing(struct mpa_rx *rx)
@@ -172,7 +172,7 @@ static enum mpa_rx_verdict carry(struct mpa_rx *rx, struct span *stream)
     return MPA_RX_OK;
 }
 
-// ---- the door ----
+/* ---- the door -------------------------------------------------------------------------------- */
 
 enum mpa_rx_verdict mpa_rx_on_input(struct mpa_rx *rx, struct span stream, size_t *ret_consumed)
 {
@@ -194,7 +194,7 @@ enum mpa_rx_verdict mpa_rx_on_input(struct mpa_rx *rx, struct span stream, size_
     return verdict;
 }
 
-// ---- octets that are lent ----
+/* ---- octets that are lent -------------------------------------------------------------------- */
 
 enum {
     LENT_COPY_MAX = 512

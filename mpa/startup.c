@@ -31,7 +31,7 @@ size_t mpa_startup_private_data_max(bool enhanced)
     return MPA_PRIVATE_DATA_MAX_LEN - (enhanced ? MPA_ENHANCED_LEN : 0);
 }
 
-// ---- what a frame says ----
+/* ---- what a frame says ----------------------------------------------------------------------- */
 
 static uint8_t rtr_kinds_of(const struct mpa_startup_frame *f)
 {
@@ -95,7 +95,7 @@ static enum mpa_startup_verdict collect_frame(struct mpa_startup *s, enum mpa_fr
     }
 }
 
-// ---- initiator: Request ----
+/* ---- initiator: Request ---------------------------------------------------------------------- */
 
 static void set_rtr(struct mpa_startup_frame *f, uint8_t kinds)
 {
@@ -143,7 +143,7 @@ void mpa_startup_forgo_crc(struct mpa_startup *s, uint8_t *buf, size_t len)
     s->request_crc = crc32c(buf, len);
 }
 
-// ---- responder: Request in, Reply out ----
+/* ---- responder: Request in, Reply out -------------------------------------------------------- */
 
 enum mpa_startup_verdict mpa_startup_on_request(struct mpa_startup *s, struct span stream,
                                                 size_t *ret_consumed, struct mpa_peer_facts *ret)
@@ -283,7 +283,7 @@ size_t mpa_startup_emit_reject(struct mpa_startup *s, const struct mpa_startup_c
     return mpa_startup_frame_emit(&reply, buf);
 }
 
-// ---- initiator: Reply ----
+/* ---- initiator: Reply ------------------------------------------------------------------------ */
 
 static uint32_t smaller_allotment(uint32_t a, uint32_t b)
 {
@@ -387,7 +387,7 @@ enum mpa_startup_verdict mpa_startup_on_reply(struct mpa_startup *s, struct span
     return reply->enhanced ? read_enhanced(s, ret) : MPA_STARTUP_OK;
 }
 
-// ---- responder: the first FPDU ----
+/* ---- responder: the first FPDU --------------------------------------------------------------- */
 
 bool mpa_agreement_confirm(struct mpa_agreement *a, const struct extension_message *choices)
 {
@@ -436,7 +436,7 @@ const char *mpa_agreement_format(const struct mpa_agreement *a, char *buf, size_
     return buf;
 }
 
-// ---- verdicts ----
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
 const char *mpa_startup_verdict_name(enum mpa_startup_verdict verdict)
 {

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "wire/crc32c.h"
 
-// ---- batch ----
+/* ---- batch ----------------------------------------------------------------------------------- */
 
 void mpa_batch_init(struct mpa_batch *b, struct mspan arena, bool record_per_fpdu)
 {
@@ -139,7 +139,7 @@ static void close_record(struct mpa_batch *b)
     }
 }
 
-// ---- tx ----
+/* ---- tx -------------------------------------------------------------------------------------- */
 
 void mpa_tx_init(struct mpa_tx *tx, bool crc, bool markers, size_t mulpdu)
 {

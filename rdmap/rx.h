@@ -47,7 +47,7 @@ enum rdmap_refusal rdmap_rx_check_early(const struct rdmap_stream *stream, struc
 // The arrival was taken. Fills in what only the stream knows (`written_len`).
 void rdmap_rx_accept(struct rdmap_stream *stream, struct rdmap_arrival *arrival);
 
-// ---- placement
+/* ---- placement ------------------------------------------------------------------------------- */
 
 enum rdmap_refusal rdmap_place_write(struct rdmap_stream *stream,
                                      const struct rdmap_arrival *arrival);
@@ -64,7 +64,7 @@ enum rdmap_refusal rdmap_place_response(struct rdmap_stream *stream,
                                         const struct rdmap_arrival *arrival,
                                         const struct rdmap_expected_response *expected);
 
-// ---- what requests ask for
+/* ---- what requests ask for ------------------------------------------------------------------- */
 
 // The memory that a Read Request names, to be read; `len` > 0. At most SGE_COUNT_MAX pieces, which
 // together may be less than `len`: what is behind them is asked for by itself.

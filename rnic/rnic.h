@@ -42,7 +42,7 @@ struct rnic_conn;
 struct point;
 struct qp_meeting;
 
-/* ---- device --------------------------------------------------------------------------------- */
+/* ---- device ---------------------------------------------------------------------------------- */
 
 // Constants of the device, for the query verbs. All fixed while the process lives.
 struct rnic_limits {
@@ -132,7 +132,7 @@ int rnic_region_prefetch(struct rnic *rnic, uint32_t pd, const struct sge *sge, 
 int rnic_window_alloc(struct rnic *rnic, uint32_t pd, unsigned type, uint32_t *ret_rkey);
 int rnic_window_dealloc(struct rnic *rnic, uint32_t rkey);
 
-/* ---- completion queues ---------------------------------------------------------------------- */
+/* ---- completion queues ----------------------------------------------------------------------- */
 
 struct rnic_cq {
     struct rnic *rnic;

@@ -190,7 +190,7 @@ void shard_serve_waiting(struct shard *shard);
 // leaving has completed: a bell that found the lock taken waits for who lets go of it.
 void shard_catch_up(struct shard *shard);
 
-// ---- agenda.c: what is still to be done. Lock held, but where it says otherwise.
+/* ---- agenda.c: what is still to be done. Lock held, but where it says otherwise. ------------- */
 
 // The endpoint stopped at a bound and goes on in the next pass.
 void shard_run_again(struct shard *shard, struct rnic_ep *ep);

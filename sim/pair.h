@@ -145,7 +145,7 @@ void sim_pair_settle(struct sim_pair *pair);
 // Frees everything at once, whatever state it is in: after a failure.
 void sim_pair_abandon(struct sim_pair *pair);
 
-// ---- side.c
+/* ---- side.c ---------------------------------------------------------------------------------- */
 
 void sim_side_begin(struct sim_side *side, struct sim_node *node);
 // False: there is none, which has been said.

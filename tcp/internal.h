@@ -4,7 +4,7 @@
 
 #include "tcp/tcb.h"
 
-/* ---- tcp.c: states -------------------------------------------------------------------------- */
+/* ---- tcp.c: states --------------------------------------------------------------------------- */
 
 // Moves the state and does what goes with it: events, timers.
 void tcp_enter(struct tcb *tcb, enum tcp_input input, instant_ns now);
@@ -19,7 +19,7 @@ void tcp_owe_challenge(struct tcb *tcb, instant_ns now);
 // The segment size has become known, or smaller.
 void tcp_set_mss(struct tcb *tcb, uint16_t mss);
 
-/* ---- ack.c: what the peer acknowledges ------------------------------------------------------ */
+/* ---- ack.c: what the peer acknowledges ------------------------------------------------------- */
 
 // An acceptable ACK, in a synchronized state or SYN-RECEIVED.
 void tcp_on_ack(struct tcb *tcb, const struct tcp_segment *segment, instant_ns now);
@@ -41,7 +41,7 @@ void tcp_timers_on_ack(struct tcb *tcb, bool is_una_moved, duration_ns reorder_n
 void tcp_timers_on_window_shut(struct tcb *tcb, instant_ns now);
 void tcp_timers_on_time_wait(struct tcb *tcb, instant_ns now);
 
-/* ---- output.c ------------------------------------------------------------------------------- */
+/* ---- output.c -------------------------------------------------------------------------------- */
 
 // How long the next new segment may be now; 0: none may go.
 uint32_t tcp_next_segment_len(const struct tcb *tcb);

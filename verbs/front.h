@@ -282,7 +282,7 @@ int front_qp_ex_init(struct front_qp *qp, uint64_t send_ops_flags);
 void front_cq_on_completion(void *ctx);
 void front_cq_on_overrun(void *ctx);
 
-// ---- channel.c and drive.c
+/* ---- channel.c and drive.c ------------------------------------------------------------------- */
 
 struct front_cq_event {
     struct ibv_cq *cq;

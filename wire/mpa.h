@@ -100,7 +100,7 @@ const char *mpa_startup_frame_format(const struct mpa_startup_frame *f, char *bu
 
 const char *mpa_frame_verdict_name(enum mpa_frame_verdict verdict);
 
-// ---- FPDU: ULPDU_Length(2), ULPDU, PAD(0-3), CRC(4); a multiple of 4 without its markers ----
+/* ---- FPDU: ULPDU_Length(2), ULPDU, PAD(0-3), CRC(4); a multiple of 4 without its markers ----- */
 
 enum {
     MPA_LENGTH_LEN = 2,

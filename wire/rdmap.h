@@ -72,7 +72,7 @@ enum rdmap_parse_verdict {
 };
 const char *rdmap_parse_verdict_name(enum rdmap_parse_verdict verdict);
 
-// ---- Read Request: SinkSTag, SinkTO, RDMARDSZ, SrcSTag, SrcTO ----
+/* ---- Read Request: SinkSTag, SinkTO, RDMARDSZ, SrcSTag, SrcTO -------------------------------- */
 
 enum {
     RDMAP_READ_REQUEST_OFF_SINK_STAG = 0,
@@ -98,7 +98,7 @@ enum rdmap_parse_verdict rdmap_read_request_parse(struct span header,
 size_t rdmap_read_request_emit(const struct rdmap_read_request *r, uint8_t *buf);
 const char *rdmap_read_request_format(const struct rdmap_read_request *r, char *buf, size_t len);
 
-// ---- Atomic Operation Request (RFC 7306 figure 4) ----
+/* ---- Atomic Operation Request (RFC 7306 figure 4) -------------------------------------------- */
 
 // AOpCode (RFC 7306 figure 5).
 enum rdmap_atomic_opcode {
@@ -137,7 +137,7 @@ size_t rdmap_atomic_request_emit(const struct rdmap_atomic_request *r, uint8_t *
 const char *rdmap_atomic_request_format(const struct rdmap_atomic_request *r, char *buf,
                                         size_t len);
 
-// ---- Atomic Operation Response (RFC 7306 figure 6) ----
+/* ---- Atomic Operation Response (RFC 7306 figure 6) ------------------------------------------- */
 
 enum {
     RDMAP_ATOMIC_RESPONSE_OFF_REQUEST_ID = 0,
@@ -158,6 +158,6 @@ size_t rdmap_atomic_response_emit(const struct rdmap_atomic_response *r, uint8_t
 const char *rdmap_atomic_response_format(const struct rdmap_atomic_response *r, char *buf,
                                          size_t len);
 
-// ---- Immediate Data (RFC 7306 figure 7): 8 octets that belong to the ULP ----
+/* ---- Immediate Data (RFC 7306 figure 7): 8 octets that belong to the ULP --------------------- */
 
 enum { RDMAP_IMMEDIATE_LEN = 8 };

@@ -121,7 +121,7 @@ struct top_operations {
 };
 void top_operations(const struct top_subject *process, struct top_operations *ret);
 
-/* ---- for read.c, which takes answers apart ----------------------------------------------- */
+/* ---- for read.c, which takes answers apart --------------------------------------------------- */
 
 // The subject, a new one perhaps, marked as seen; NULL: there is no room.
 struct top_subject *top_touch(struct top_model *model, enum top_kind kind, pid_t pid, bool is_node,

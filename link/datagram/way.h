@@ -50,7 +50,7 @@ struct datagram_way {
     int fd;
 };
 
-// ---- lane_push.c
+/* ---- lane_push.c ----------------------------------------------------------------------------- */
 
 // The lane ends. True: its memory and its socket are the way's now.
 bool datagram_way_keep(struct datagram_udp *d, struct datagram_lane_out *lane);
@@ -60,7 +60,7 @@ enum past_answer datagram_push_aim(struct datagram_link *link, const struct pack
 bool datagram_push_put(const struct push_aimed *push);
 void datagram_push_conclude(const struct push_aimed *push, bool is_done);
 
-// ---- lane_gate.c
+/* ---- lane_gate.c ----------------------------------------------------------------------------- */
 
 // Who writes into this lane may write past it.
 void datagram_lane_let_in(struct datagram_udp *d, struct datagram_lane_in *lane,

@@ -164,7 +164,7 @@ static inline void local_stream_rest(struct local_stream *s)
 
 // Calls go down this list.
 
-// ---- wait.c: who is ready, and how long nobody is. As in struct link_ops.
+/* ---- wait.c: who is ready, and how long nobody is. As in struct link_ops. -------------------- */
 int local_poll(struct link *link, struct link_ready *ret, unsigned max);
 bool local_may_wait(struct link *link);
 void local_wait(struct link *link, duration_ns timeout_ns);
@@ -173,7 +173,7 @@ instant_ns local_next_deadline(struct link *link);
 void local_want_in(struct link_stream *stream, bool wanted);
 void local_want_out(struct link_stream *stream, bool wanted);
 
-// ---- io.c: octets. As in struct link_ops.
+/* ---- io.c: octets. As in struct link_ops. ---------------------------------------------------- */
 ssize_t local_recv(struct link_stream *stream, struct mspan into);
 ssize_t local_borrow(struct link_stream *stream, struct span *ret, bool *ret_is_cut);
 void local_give_back(struct link_stream *stream, size_t len);
@@ -183,7 +183,7 @@ int local_connect_result(struct link_stream *stream);
 // TCP has ended: 0 by the peer's FIN, or a negative errno.
 void local_note_tcp_over(struct local_stream *s, int error);
 
-// ---- push.c, pull.c: as in struct push_ops
+/* ---- push.c, pull.c: as in struct push_ops --------------------------------------------------- */
 enum past_answer local_push_aim(struct link_stream *stream, const struct push *push,
                                 struct push_aimed *ret);
 bool local_push_put(const struct push_aimed *push);
@@ -193,7 +193,7 @@ enum past_answer local_pull_locate(struct link_stream *stream, const struct pull
 unsigned local_pull_copy(const struct pull_run *run);
 unsigned local_pull_confirm(struct link_stream *stream, const struct pull_run *run, unsigned count);
 
-// ---- gate.c: likewise, and
+/* ---- gate.c: likewise, and ------------------------------------------------------------------- */
 
 struct key_mirror *local_gate_mirror(struct link *link);
 bool local_gate_revoke(struct link *link, uint64_t generation);
@@ -209,7 +209,7 @@ void local_gate_forget_peer(struct local_link *l, struct local_peer_keys *peer);
 // nothing of the kind, or the kernel does not.
 bool local_gate_find(struct local_stream *s, enum key_right right, struct local_pusher *ret);
 
-// ---- path.c
+/* ---- path.c ---------------------------------------------------------------------------------- */
 
 // Connected: hands memory over, if there is somebody to take it.
 void local_path_offer(struct local_stream *s);
@@ -222,7 +222,7 @@ void local_path_settle_for_tcp(struct local_stream *s);
 // Offers that nobody has asked for.
 void local_path_forget_offers(struct local_link *l);
 
-// ---- awake.c: who is looked at, who sleeps, who is woken.
+/* ---- awake.c: who is looked at, who sleeps, who is woken. ------------------------------------ */
 
 // Behind whatever has used the stream's memory: it is looked at from now on until it has been idle
 // for long; or, where somebody waits, what comes wakes him.
@@ -238,7 +238,7 @@ bool local_fall_asleep(struct local_stream *s);
 // Somebody may wait, and is woken by this channel too from now on.
 void local_arm(struct local_link *l, struct local_channel *c);
 
-// ---- bells.c: who is told, and who tells.
+/* ---- bells.c: who is told, and who tells. ---------------------------------------------------- */
 
 // There is news for the peer, which wakes up if it sleeps.
 void local_ring_bell(struct local_stream *s);
@@ -252,7 +252,7 @@ bool local_channels_rise(struct local_link *l);
 // Takes the wake-ups that have come by its socket. False: there were none.
 bool local_channel_hear(struct local_link *l, struct local_channel *c);
 
-// ---- channels.c
+/* ---- channels.c ------------------------------------------------------------------------------ */
 
 // The channel to who listens for `flow` (as its active side sees it), made if need be, with one
 // user more. 0 or a negative errno.

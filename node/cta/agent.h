@@ -173,7 +173,7 @@ struct cta {
     struct transaction transactions[NODE_TRANSACTION_COUNT_MAX];
 };
 
-// ---- routes.c
+/* ---- routes.c -------------------------------------------------------------------------------- */
 
 void routes_add(void *cta, const struct client_route *route);
 void routes_remove(void *cta, uint32_t connection);
@@ -185,7 +185,7 @@ struct cta_route *routes_find(struct cta *cta, uint32_t connection);
 // A transaction of the route has been settled: a route that leaves may go now.
 void routes_settled(struct cta *cta, struct cta_route *route);
 
-// ---- shares.c
+/* ---- shares.c -------------------------------------------------------------------------------- */
 
 enum cta_size shares_size_of(const struct cta *cta, uint32_t len);
 // Do the shares of the connection, its client and its volume allow one more request, with a buffer
@@ -211,7 +211,7 @@ bool shares_obtain(struct cta *cta, struct cta_unit *unit, uint32_t len, instant
 instant_ns shares_feed_at(const struct cta *cta, instant_ns now);
 void shares_release(struct cta_unit *unit, struct node_buffer buffer);
 
-// ---- rates.c
+/* ---- rates.c --------------------------------------------------------------------------------- */
 
 void rates_set(void *cta, uint32_t volume, const struct volume_rate *most);
 // May a request of the route begin now, and need not let others of its volume go first?
@@ -224,7 +224,7 @@ void rates_wait(struct cta *cta, struct cta_route *route, instant_ns now);
 instant_ns rates_next(const struct cta *cta);
 void rates_release(struct cta *cta, instant_ns now);
 
-// ---- memory.c
+/* ---- memory.c -------------------------------------------------------------------------------- */
 
 // Without a residual message store; NULL without memory.
 struct cta_unit *cta_unit_create(struct cta *cta, uint32_t number);
@@ -239,13 +239,13 @@ void memory_note(struct cta_unit *unit, instant_ns now);
 // Gives back to the system what is free and has been used.
 void memory_trim(struct cta *cta);
 
-// ---- window.c
+/* ---- window.c -------------------------------------------------------------------------------- */
 
 void window_set(void *cta, uint32_t volume, int fd, uint64_t size);
 // Fills the transaction's buffer, if its volume can be read here and now. False: it is the RTA's.
 bool window_read(struct cta *cta, struct transaction *transaction);
 
-// ---- hold.c
+/* ---- hold.c ---------------------------------------------------------------------------------- */
 
 // The transaction is in line for its unit from now on.
 void hold_line_up(struct transaction *transaction);
@@ -255,11 +255,11 @@ bool hold_allows(const struct transaction *transaction);
 void hold_begin(struct transaction *transaction);
 void hold_end(struct transaction *transaction);
 
-// ---- standby.c
+/* ---- standby.c ------------------------------------------------------------------------------- */
 
 void standby_set(void *cta, uint32_t volume, bool stands_by, instant_ns now);
 
-// ---- compare.c
+/* ---- compare.c ------------------------------------------------------------------------------- */
 
 // What the unit is asked for next.
 struct transaction_half {
@@ -278,7 +278,7 @@ enum node_completion compare_judge(const struct transaction *transaction,
 // Is there another half, if this ended well?
 bool compare_goes_on(const struct transaction *transaction);
 
-// ---- transaction.c
+/* ---- transaction.c --------------------------------------------------------------------------- */
 
 // The request ends like this: what is counted of it, and its TTS is told besides.
 void request_account(struct cta *cta, struct cta_route *route,
@@ -301,7 +301,7 @@ void transaction_end(struct cta *cta, struct transaction *transaction);
 // Its volume is gone for good. What a lost process may still do to its buffer is waited for.
 void transaction_fail(struct cta *cta, struct transaction *transaction, instant_ns now);
 
-// ---- service.c
+/* ---- service.c ------------------------------------------------------------------------------- */
 
 void service_submit(void *cta, struct service_request *request, instant_ns now);
 void service_transferred(void *cta, struct service_request *request, enum node_completion outcome,
@@ -319,14 +319,14 @@ void service_fence(struct cta *cta, struct cta_route *route, instant_ns now);
 // Answers those whose deadline has passed.
 void service_expire(struct cta *cta, instant_ns now);
 
-// ---- bar.c
+/* ---- bar.c ----------------------------------------------------------------------------------- */
 
 // Does somebody else's reservation keep the operation from the route's volume?
 bool reservation_bars(const struct cta_route *route, unsigned operation, unsigned flags);
 // The claim of the route's own connection ends.
 void reservation_unclaim_of(struct cta_route *route);
 
-// ---- reservation.c
+/* ---- reservation.c --------------------------------------------------------------------------- */
 
 const struct reservation *reservation_look(void *cta, uint32_t connection);
 void reservation_reserve(void *cta, struct reservation_request *request, instant_ns now);
@@ -335,7 +335,7 @@ void reservation_unclaim(void *cta, uint32_t connection, bool of_any);
 // Answers those who wait for nothing any more.
 void reservation_feed(struct cta *cta, instant_ns now);
 
-// ---- rta_interface.c
+/* ---- rta_interface.c ------------------------------------------------------------------------- */
 
 bool units_add(void *cta, uint32_t unit, struct frame_port port);
 void units_remove(void *cta, uint32_t unit);

@@ -126,7 +126,7 @@ static bool units_are_same(const struct units *a, const struct units *b)
     return are_same;
 }
 
-/* ---- what the envoy reports ----------------------------------------------------------------- */
+/* ---- what the envoy reports ------------------------------------------------------------------ */
 
 // Whoever waits for an answer need wait no longer.
 static void settle(struct remote *remote)

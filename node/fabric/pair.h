@@ -116,7 +116,7 @@ struct fabric_protocol {
     void (*destroy)(struct fabric_pair *p);
 };
 
-// ---- for protocols: a pair is made
+/* ---- for protocols: a pair is made ----------------------------------------------------------- */
 
 // How many work requests it may have posted.
 struct fabric_shape {
@@ -142,7 +142,7 @@ bool fabric_pair_accept(struct fabric_pair *p, struct rdma_conn_param *param);
 // The queue pair, the manager, the completion queues.
 void fabric_pair_fini(struct fabric_pair *p);
 
-// ---- for protocols: at work
+/* ---- for protocols: at work ------------------------------------------------------------------ */
 
 static inline bool fabric_is_usable(const struct fabric_pair *p)
 {
@@ -170,7 +170,7 @@ void fabric_on_bad_completion(struct fabric_pair *p, enum ibv_wc_status status);
 // Posts a chain that ends with `last`, whose completion stands for all.
 void fabric_send(struct fabric_pair *p, struct ibv_send_wr *first, struct ibv_send_wr *last);
 
-// ---- for the server
+/* ---- for the server -------------------------------------------------------------------------- */
 
 // Takes it further when the batch ends. True: there may be more to do at once.
 bool fabric_pair_update(struct fabric_pair *p, instant_ns now);

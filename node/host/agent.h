@@ -110,7 +110,7 @@ struct host {
     struct host_unit units[NODE_UNIT_COUNT_MAX];
 };
 
-// ---- say.c
+/* ---- say.c ----------------------------------------------------------------------------------- */
 
 // One line on standard error, and for who looks later.
 void host_say(void *ctx, const char *line);
@@ -119,19 +119,19 @@ void host_say_failure(const char *what, const char *object, const char *why, con
 // What to do about a system that has not enough of something, by the negative errno.
 const char *host_remedy(int error);
 
-// ---- end.c
+/* ---- end.c ----------------------------------------------------------------------------------- */
 
 // A signal, or the captive command has ended so, or the node cannot start: everything stops.
 void host_end(struct host *host, int exit_status);
 
-// ---- start.c
+/* ---- start.c --------------------------------------------------------------------------------- */
 
 // Warns where the memory limit does not allow the pool.
 void host_pool_look(const struct host *host);
 // Announces the volumes, or says why there are none and ends; once, as soon as that is known.
 void host_check_started(struct host *host);
 
-// ---- volumes.c
+/* ---- volumes.c ------------------------------------------------------------------------------- */
 
 // Adds a volume, in the unit that the configuration says. 0, or a negative errno with the reason.
 int host_volume_add(struct host *host, const struct volume_wish *wish, struct why *ret_why);
@@ -154,7 +154,7 @@ void host_volumes_come(struct host *host);
 // Is everything done that was asked for?
 bool host_volumes_are_settled(const struct host *host);
 
-// ---- ttss.c
+/* ---- ttss.c ---------------------------------------------------------------------------------- */
 
 // Makes those that the configuration has, as members of the loop. 0 or a negative errno.
 int host_ttss_create(struct host *host);
@@ -164,7 +164,7 @@ void host_ttss_destroy(struct host *host);
 bool host_uri(struct host *host, unsigned tts, const struct resource *row, unsigned index,
               char ret[HOST_URI_MAX]);
 
-// ---- units.c: parts of the UMA; the context is the struct host
+/* ---- units.c: parts of the UMA; the context is the struct host ------------------------------- */
 
 int host_unit_spawn(void *ctx, uint32_t unit);
 void host_unit_kill(void *ctx, uint32_t unit);
@@ -177,12 +177,12 @@ bool host_units_sleep(struct host *host);
 void host_units_wake(struct host *host);
 void host_units_close(struct host *host);
 
-// ---- linger.c
+/* ---- linger.c -------------------------------------------------------------------------------- */
 
 // Before a sleep. True: an RTA has answered meanwhile.
 bool host_units_linger(struct host *host);
 
-// ---- window.c
+/* ---- window.c -------------------------------------------------------------------------------- */
 
 // A read window from what an RTA handed over, which is closed: a descriptor of the host's own to
 // the same file. -1: it is none, or nothing can be read of it without waiting.
@@ -190,25 +190,25 @@ int host_window_open(int handed);
 // As cta_parts.window_read.
 bool host_window_read(void *ctx, int fd, uint64_t offset, void *data, uint32_t len);
 
-// ---- unit_log.c
+/* ---- unit_log.c ------------------------------------------------------------------------------ */
 
 // The writing end of a pipe that is to be the process's standard error; -1: none to be had.
 int host_unit_log_open(struct host_unit *unit);
 // After the last word that has come.
 void host_unit_log_close(struct host_unit *unit);
 
-// ---- descriptor_limit.c
+/* ---- descriptor_limit.c ---------------------------------------------------------------------- */
 
 // As many as this process may have.
 void host_descriptors_raise(void);
 // 0, or -EMFILE with the reason: they are too few for the volumes.
 int host_descriptors_check(const struct host_config *config, struct why *ret_why);
 
-// ---- identity.c
+/* ---- identity.c ------------------------------------------------------------------------------ */
 
 void host_identify(void *ctx, const struct volume_profile *profile, struct volume_identity *ret);
 
-// ---- captive.c
+/* ---- captive.c ------------------------------------------------------------------------------- */
 
 // Starts the command with the node's URIs in its environment. 0 or a negative errno.
 int host_captive_start(struct host *host);

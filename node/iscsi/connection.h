@@ -265,7 +265,7 @@ static inline uint32_t iscsi_maxcmdsn(const struct iscsi_connection *c)
     return c->expcmdsn + (ISCSI_WINDOW - c->window_used) - 1;
 }
 
-// ---- iscsi.c
+/* ---- iscsi.c --------------------------------------------------------------------------------- */
 
 // The initiator hears that the session is about to end, if it has begun, and then it does.
 void iscsi_say_goodbye(struct iscsi_connection *c);
@@ -287,7 +287,7 @@ bool iscsi_connection_is_over(struct iscsi_connection *c);
 // Its memory, whatever is under way.
 void iscsi_connection_fini(struct iscsi_connection *c);
 
-// ---- session.c
+/* ---- session.c ------------------------------------------------------------------------------- */
 
 // Is it a volume of this target?
 bool iscsi_is_of(const struct resource *row, const char *target);
@@ -315,7 +315,7 @@ bool iscsi_is_there(const struct iscsi *iscsi, const uint8_t isid[ISCSI_ISID_LEN
 // Ends other sessions of the same initiator port with the same target. True: one is not over yet.
 bool iscsi_reinstate(struct iscsi_connection *c);
 
-// ---- unit.c
+/* ---- unit.c ---------------------------------------------------------------------------------- */
 
 // Asks for all volumes of the login's target that the initiator may use. CONNECT_OK: there is one.
 enum connect_status iscsi_units_connect(struct iscsi_connection *c);
@@ -335,7 +335,7 @@ bool iscsi_units_end(struct iscsi_connection *c);
 // Their memory, whatever is under way.
 void iscsi_units_fini(struct iscsi_connection *c);
 
-// ---- login.c
+/* ---- login.c --------------------------------------------------------------------------------- */
 
 enum iscsi_verdict iscsi_take_login(struct iscsi_connection *c, const struct iscsi_header *h,
                                     const uint8_t *data, instant_ns now);
@@ -344,12 +344,12 @@ void iscsi_logins_go_on(struct iscsi *iscsi);
 // The UMA has answered for all units.
 void iscsi_answer_connect(struct iscsi_connection *c);
 
-// ---- discovery.c
+/* ---- discovery.c ----------------------------------------------------------------------------- */
 
 enum iscsi_verdict iscsi_take_text(struct iscsi_connection *c, const struct iscsi_header *h,
                                    const uint8_t *data, instant_ns now);
 
-// ---- phase.c
+/* ---- phase.c --------------------------------------------------------------------------------- */
 
 enum iscsi_pdu_kind {
     ISCSI_PDU_UNKNOWN,   // there is none of it in this phase
@@ -365,7 +365,7 @@ bool iscsi_is_next(struct iscsi_connection *c, const struct iscsi_header *h);
 enum iscsi_verdict iscsi_take_pdu(struct iscsi_connection *c, const struct iscsi_header *h,
                                   const uint8_t *data, instant_ns now);
 
-// ---- command.c
+/* ---- command.c ------------------------------------------------------------------------------- */
 
 enum iscsi_verdict iscsi_take_command(struct iscsi_connection *c, const struct iscsi_header *h,
                                       const uint8_t *data, instant_ns now);
@@ -379,8 +379,9 @@ void iscsi_task_free(struct iscsi_task *task);
 // The connection is gone: whatever is under way on it ends.
 void iscsi_tasks_abandon(struct iscsi_connection *c, instant_ns now);
 
-// ---- form.c: a PDU is formed when its turn comes, so that its numbers are those of that moment
+/* ---- form.c: a PDU whose turn has come ------------------------------------------------------- */
 
+// Then it is formed, so that its numbers are those of that moment.
 void iscsi_put_numbers(struct iscsi_connection *c, uint8_t *head, bool takes_status);
 // Its place is free: the numbers that follow say so.
 void iscsi_task_leave_place(struct iscsi_task *task);
@@ -391,7 +392,7 @@ void iscsi_form_response(struct iscsi_task *task);
 // Numbers of what queue.c has put down.
 void iscsi_form_control(struct iscsi_connection *c, struct iscsi_out *out);
 
-// ---- queue.c
+/* ---- queue.c --------------------------------------------------------------------------------- */
 
 // A PDU that is no task's, with a copy of `len` octets of data. The header, for what else stands in
 // it. NULL: no memory.

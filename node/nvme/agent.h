@@ -193,7 +193,7 @@ struct nvme_target {
     struct nvme_controller controllers[NVME_CONTROLLER_COUNT_MAX];
 };
 
-// ---- subsystem.c
+/* ---- subsystem.c ----------------------------------------------------------------------------- */
 
 const struct resource_table *nvme_resources(const struct nvme_target *target);
 
@@ -216,7 +216,7 @@ void nvme_service_name(enum nvme_trtype trtype, char ret[TTS_NAME_MAX]);
 void nvme_say_refused(struct nvme_target *target, const struct client *client, const char *nqn,
                       const char *why);
 
-// ---- namespaces.c
+/* ---- namespaces.c ---------------------------------------------------------------------------- */
 
 // NULL: the controller has none of this number.
 struct nvme_namespace *nvme_namespace_find(struct nvme_controller *c, uint32_t nsid);
@@ -239,7 +239,7 @@ bool nvme_namespaces_drop(struct nvme_controller *c, const struct resource_table
 // The host has read which have changed.
 void nvme_namespaces_read(struct nvme_controller *c);
 
-// ---- binding.c
+/* ---- binding.c ------------------------------------------------------------------------------- */
 
 bool nvme_queue_is_bound(const struct nvme_queue *queue, uint32_t nsid);
 // The connection that is bound to the namespace of a command.
@@ -259,7 +259,7 @@ void nvme_bindings_end(struct nvme_queue *queue);
 // The queue is looked at at the end of the batch.
 void nvme_unsettle(struct nvme_queue *queue);
 
-// ---- connecting.c
+/* ---- connecting.c ---------------------------------------------------------------------------- */
 
 // The queue, which is connecting, is bound to the namespace, now or later; then `on_answered`.
 void nvme_bind_first(struct nvme_queue *queue, uint32_t nsid,
@@ -273,7 +273,7 @@ void nvme_on_connected(struct nvme_queue *queue);
 // What waited for former queues of its host may go on.
 void nvme_connect_pending(struct nvme_target *target);
 
-// ---- session.c
+/* ---- session.c ------------------------------------------------------------------------------- */
 
 // A controller with a number of its own; NULL: NVME_CONTROLLER_COUNT_MAX.
 struct nvme_controller *nvme_controller_begin(struct nvme_target *target);
@@ -294,7 +294,7 @@ void nvme_controller_end(struct nvme_controller *c, const char *why);
 void nvme_controller_end_io(struct nvme_controller *c, const char *why);
 void nvme_keep_alive_begin(struct nvme_controller *c, uint32_t kato_ms, instant_ns now);
 
-// ---- command.c
+/* ---- command.c ------------------------------------------------------------------------------- */
 
 // The command's response: good, with `result` set before; or an error, at octet `location` of the
 // SQE (NVME_ERROR_NO_LOCATION: none), which also goes into the error log.
@@ -335,23 +335,23 @@ bool nvme_command_can_move(struct nvme_command *command, uint32_t len);
 void nvme_command_fetch(struct nvme_command *command);
 void nvme_command_deliver(struct nvme_command *command);
 
-// ---- queue.c
+/* ---- queue.c --------------------------------------------------------------------------------- */
 
 // As the CTA calls it, with the target as context.
 extern const struct tts_for_cta nvme_for_cta;
 
-// ---- what a command does
+/* ---- what a command does --------------------------------------------------------------------- */
 
 void nvme_fabrics_execute(struct nvme_command *command, instant_ns now);
 void nvme_admin_execute(struct nvme_command *command, instant_ns now);
 void nvme_io_execute(struct nvme_command *command, instant_ns now);
 
-// ---- fabrics.c
+/* ---- fabrics.c ------------------------------------------------------------------------------- */
 
 // The data of its Connect did not come: the queue may ask again.
 void nvme_connect_forget(struct nvme_queue *queue);
 
-// ---- io.c
+/* ---- io.c ------------------------------------------------------------------------------------ */
 
 // Of the namespace that the command names.
 static inline const struct nvme_volume *nvme_io_volume(const struct nvme_command *command)
@@ -377,7 +377,7 @@ void nvme_io_count_write(struct nvme_command *command, uint64_t len);
 // What the command with this opcode does to a namespace: enum nvme_effects; 0: there is none.
 uint32_t nvme_io_effects(const struct nvme_controller *c, uint8_t opcode);
 
-// ---- copy.c
+/* ---- copy.c ---------------------------------------------------------------------------------- */
 
 void nvme_copy(struct nvme_command *command, instant_ns now);
 // The CTA has a buffer for a piece that is read, or written.
@@ -387,7 +387,7 @@ void nvme_copy_written(struct nvme_command *command, instant_ns now);
 // Blocks of one Copy, and of a range of it.
 uint32_t nvme_copy_blocks_max(uint32_t block_len);
 
-// ---- fused.c
+/* ---- fused.c --------------------------------------------------------------------------------- */
 
 // Is the command one of two, or breaks up two? False: it goes on alone.
 bool nvme_fused_take(struct nvme_command *command, instant_ns now);
@@ -404,7 +404,7 @@ void nvme_fused_moved(struct nvme_command *command, instant_ns now);
 void nvme_fused_complete(struct nvme_command *write, enum node_completion completion,
                          instant_ns now);
 
-// ---- reservation.c
+/* ---- reservation.c --------------------------------------------------------------------------- */
 
 void nvme_registrant_name(const uint8_t hostid[NVME_HOSTID_LEN], char ret[CLIENT_REGISTRANT_MAX]);
 void nvme_reservation_change(struct nvme_command *command, instant_ns now);
@@ -414,7 +414,7 @@ void nvme_on_reserved(void *ctx, struct reservation_request *request, instant_ns
 // The reservation of a namespace; NULL: none is to be had.
 const struct reservation *nvme_reservation_of(const struct nvme_controller *c, uint32_t nsid);
 
-// ---- notices.c
+/* ---- notices.c ------------------------------------------------------------------------------- */
 
 // As the CTA calls it, with the target as context.
 void nvme_on_reservation(void *ctx, uint32_t connection, enum reservation_event event,
@@ -423,7 +423,7 @@ void nvme_on_reservation(void *ctx, uint32_t connection, enum reservation_event 
 void nvme_notice_emit(const struct nvme_controller *c, uint8_t page[NVME_NOTICE_LEN]);
 void nvme_notice_read(struct nvme_controller *c);
 
-// ---- admin.c
+/* ---- admin.c --------------------------------------------------------------------------------- */
 
 // As nvme_io_effects.
 uint32_t nvme_admin_effects(const struct nvme_controller *c, uint8_t opcode);
@@ -435,14 +435,14 @@ void nvme_events_abort(struct nvme_controller *c);
 // Its log has been read: the next one may be reported.
 void nvme_event_read(struct nvme_controller *c, uint32_t event);
 
-// ---- features.c
+/* ---- features.c ------------------------------------------------------------------------------ */
 
 void nvme_set_features(struct nvme_command *command, instant_ns now);
 void nvme_get_features(struct nvme_command *command, instant_ns now);
 // Is there this feature, and of what: NVME_SUPPORTED and enum nvme_effects; 0: there is none.
 uint32_t nvme_feature_effects(uint8_t fid);
 
-// ---- identify.c and logs.c: write into the scratch and deliver
+/* ---- identify.c and logs.c: write into the scratch and deliver ------------------------------- */
 
 void nvme_identify(struct nvme_command *command, instant_ns now);
 void nvme_get_log(struct nvme_command *command, instant_ns now);

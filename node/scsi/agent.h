@@ -102,7 +102,7 @@ static inline uint8_t unit_compare_blocks_max(const struct logical_unit *unit)
     return (uint8_t)(most < UINT8_MAX ? most : UINT8_MAX);
 }
 
-// ---- task.c: ends, and ways there
+/* ---- task.c: ends, and ways there ------------------------------------------------------------ */
 
 void task_succeed(struct scsi_task *task, instant_ns now);
 void task_fail(struct scsi_task *task, enum scsi_fault fault, instant_ns now);
@@ -129,7 +129,7 @@ void task_flush(struct scsi_task *task, instant_ns now);
 // The data in the buffer of the CTA have been taken, or put there.
 void task_transferred(struct scsi_task *task, enum node_completion outcome, instant_ns now);
 
-// ---- the commands
+/* ---- the commands ---------------------------------------------------------------------------- */
 
 void execute_test_unit_ready(struct scsi_task *task, instant_ns now);
 void execute_request_sense(struct scsi_task *task, instant_ns now);
@@ -153,7 +153,7 @@ void execute_write_same(struct scsi_task *task, instant_ns now);
 void execute_or_write(struct scsi_task *task, instant_ns now);
 void execute_compare_and_write(struct scsi_task *task, instant_ns now);
 
-// ---- order.c
+/* ---- order.c --------------------------------------------------------------------------------- */
 
 // A new task: does it begin? If not, it waits for others of its unit.
 bool order_enter(struct scsi_task *task);
@@ -162,7 +162,7 @@ void order_leave(struct scsi_task *task);
 // The first that waits, if its turn has come: it begins. NULL: none does.
 struct scsi_task *order_take_next(struct task_set *set);
 
-// ---- reservation.c
+/* ---- reservation.c --------------------------------------------------------------------------- */
 
 // Does a reservation of somebody else keep this command from the unit? Those that read and change
 // blocks are asked again by the CTA.
@@ -175,14 +175,14 @@ void execute_reserve_out(struct scsi_task *task, instant_ns now);
 // What the CTA says, with any context.
 void reservation_on_reserved(void *ctx, struct reservation_request *request, instant_ns now);
 
-// ---- nexus.c
+/* ---- nexus.c --------------------------------------------------------------------------------- */
 
 // A nexus that has its number and unit.
 void it_nexus_add(struct nexus *nexus);
 // The initiator has read which units there are.
 void it_nexus_units_read(struct it_nexus *it);
 
-// ---- target.c
+/* ---- target.c -------------------------------------------------------------------------------- */
 
 // All initiators that use the unit but this one are to be told.
 void nexus_tell_others(const struct nexus *nexus, enum scsi_attention attention);

@@ -90,7 +90,7 @@ struct stream_protocol {
     void (*destroy)(struct stream *s);
 };
 
-// ---- for protocols
+/* ---- for protocols --------------------------------------------------------------------------- */
 
 // Something is to be sent, or its state changed.
 void stream_touch(struct stream *s);
@@ -104,7 +104,7 @@ void stream_say_no_more(struct stream *s);
 // way be lost.
 void stream_discard(struct stream *s);
 
-// ---- for the server
+/* ---- for the server -------------------------------------------------------------------------- */
 
 // Takes the socket over; without memory it is closed.
 void stream_open(struct stream_server *server, int fd, const char *host, instant_ns now);

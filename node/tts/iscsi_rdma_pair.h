@@ -118,7 +118,7 @@ static inline struct iscsi_rdma_pair *iscsi_pair_of_connection(struct iscsi_conn
     return LIST_ENTRY(c, struct iscsi_rdma_pair, c);
 }
 
-// ---- iscsi_rdma_transfer.c
+/* ---- iscsi_rdma_transfer.c ------------------------------------------------------------------- */
 
 extern const struct scsi_transport iscsi_rdma_transport;
 // As struct iscsi_carrier has it.

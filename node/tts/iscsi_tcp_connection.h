@@ -57,11 +57,11 @@ static inline struct iscsi_stream *iscsi_stream_of(struct iscsi_connection *c)
     return LIST_ENTRY(c, struct iscsi_stream, c);
 }
 
-// ---- iscsi_tcp.c
+/* ---- iscsi_tcp.c ----------------------------------------------------------------------------- */
 
 extern const struct iscsi_carrier iscsi_tcp_carrier;
 
-// ---- iscsi_tcp_receive.c
+/* ---- iscsi_tcp_receive.c --------------------------------------------------------------------- */
 
 // Takes what has come as far as it goes, one step.
 enum stream_verdict iscsi_take(struct iscsi_stream *cs, instant_ns now);
@@ -72,7 +72,7 @@ void iscsi_incoming_drop(struct iscsi_stream *cs);
 // So many have been.
 void iscsi_received(struct iscsi_stream *cs, uint32_t len);
 
-// ---- iscsi_tcp_data.c
+/* ---- iscsi_tcp_data.c ------------------------------------------------------------------------ */
 
 extern const struct scsi_transport iscsi_tcp_transport;
 // The data behind this header go to the task, or to nobody.
@@ -91,7 +91,7 @@ void iscsi_stream_on_command(struct iscsi_connection *c, const struct iscsi_head
                              struct iscsi_task *task);
 void iscsi_stream_on_task_free(struct iscsi_task *task);
 
-// ---- iscsi_tcp_send.c
+/* ---- iscsi_tcp_send.c ------------------------------------------------------------------------ */
 
 // Sends what is queued. 0, -EAGAIN, or another negative errno: the initiator is gone.
 int iscsi_flush(struct iscsi_stream *cs, instant_ns now);

@@ -135,7 +135,7 @@ static inline enum stream_verdict nbd_malformed(struct nbd_connection *c)
     return STREAM_LEAVES;
 }
 
-// ---- nbd_handshake.c
+/* ---- nbd_handshake.c ------------------------------------------------------------------------- */
 
 // False: no memory.
 bool nbd_greet(struct nbd_connection *c);
@@ -146,7 +146,7 @@ int nbd_out_send(struct nbd_connection *c, instant_ns now);
 // The UMA has answered.
 void nbd_answer_connect(struct nbd_connection *c);
 
-// ---- nbd_request.c
+/* ---- nbd_request.c --------------------------------------------------------------------------- */
 
 // Octets of the header of each.
 uint32_t nbd_request_len(const struct nbd_connection *c);
@@ -161,7 +161,7 @@ struct nbd_error nbd_request_check(const struct nbd_connection *c, struct nbd_as
 // A read in parts with a simple reply, which is said to go well when the first part is there.
 bool nbd_is_in_one_run(const struct nbd_connection *c, const struct nbd_asked *asked);
 
-// ---- nbd_answer.c
+/* ---- nbd_answer.c ---------------------------------------------------------------------------- */
 
 // What the client is told of a completion.
 struct nbd_error nbd_completion_error(const struct nbd_request *r, enum node_completion completion);
@@ -177,7 +177,7 @@ bool nbd_is_continued(const struct nbd_request *r);
 // Which parts of the volume are allocated. False: the device has told of nothing.
 bool nbd_answer_extents(struct nbd_request *r);
 
-// ---- nbd_transmission.c
+/* ---- nbd_transmission.c ---------------------------------------------------------------------- */
 
 extern const struct tts_for_cta nbd_for_cta;
 // False: no memory.

@@ -108,7 +108,7 @@ static inline struct nvme_rdma_queue *nvme_rdma_queue_of(struct fabric_pair *p)
     return LIST_ENTRY(p, struct nvme_rdma_queue, pair);
 }
 
-// ---- nvme_rdma_queue.c
+/* ---- nvme_rdma_queue.c ----------------------------------------------------------------------- */
 
 // Makes the queue pair on `id`, whose commands move their data by `transport`, posts all receives
 // and accepts. False with `ret_why`; then the id is still the caller's, to be rejected.
@@ -122,7 +122,7 @@ void nvme_rdma_close(struct fabric_pair *p, instant_ns now);
 bool nvme_rdma_is_over(struct fabric_pair *p);
 void nvme_rdma_queue_destroy(struct fabric_pair *p);
 
-// ---- nvme_rdma_transfer.c
+/* ---- nvme_rdma_transfer.c -------------------------------------------------------------------- */
 
 extern const struct nvme_transport nvme_rdma_transport;
 // As struct fabric_protocol says.

@@ -112,7 +112,7 @@ struct nvme_tcp {
     struct nvme_tcp_counters counters;            // but for those of the server
 };
 
-// ---- nvme_tcp_receive.c
+/* ---- nvme_tcp_receive.c ---------------------------------------------------------------------- */
 
 // Takes what has come as far as it goes, one step.
 enum stream_verdict nvme_tcp_take(struct nvme_tcp_connection *c, instant_ns now);
@@ -121,7 +121,7 @@ uint8_t *nvme_tcp_direct(const struct nvme_tcp_connection *c, uint32_t *ret_len)
 // So many have been.
 void nvme_tcp_received(struct nvme_tcp_connection *c, uint32_t len);
 
-// ---- nvme_tcp_send.c
+/* ---- nvme_tcp_send.c ------------------------------------------------------------------------- */
 
 extern const struct nvme_transport nvme_tcp_transport;
 void nvme_tcp_send_ic_resp(struct nvme_tcp_connection *c);
@@ -131,7 +131,7 @@ void nvme_tcp_send_term(struct nvme_tcp_connection *c, const uint8_t *header, ui
 // Sends what is queued. 0, -EAGAIN, or another negative errno: the host is gone.
 int nvme_tcp_flush(struct nvme_tcp_connection *c, instant_ns now);
 
-// ---- nvme_tcp_connection.c
+/* ---- nvme_tcp_connection.c ------------------------------------------------------------------- */
 
 // The host has said ICReq: the connection becomes a queue. False: no memory.
 bool nvme_tcp_open(struct nvme_tcp_connection *c);

@@ -156,7 +156,7 @@ struct uma {
     struct resource rows[NODE_VOLUME_COUNT_MAX];
 };
 
-// ---- tables.c
+/* ---- tables.c -------------------------------------------------------------------------------- */
 
 uint32_t unit_number(const struct uma *uma, const struct unit *unit);
 // Closes the descriptor, if it is one: -1 afterwards.
@@ -174,7 +174,7 @@ bool volume_stands_by(const struct uma *uma, const struct volume *volume);
 unsigned connections_of(const struct uma *uma, const struct volume *volume);
 void unit_note(struct uma *uma, struct unit *unit, enum unit_note note);
 
-// ---- unit_manager.c
+/* ---- unit_manager.c -------------------------------------------------------------------------- */
 
 // The state that follows; UNIT_STATE_COUNT: the event means nothing there.
 enum unit_state unit_next_state(enum unit_state state, enum unit_event event);
@@ -188,7 +188,7 @@ void unit_check_progress(struct uma *uma, struct unit *unit);
 // connected.
 void units_settle(struct uma *uma);
 
-// ---- unit_telling.c
+/* ---- unit_telling.c -------------------------------------------------------------------------- */
 
 // The unit's process is to be told of the volume or the connection, as its state says when its turn
 // comes: of a volume OPEN, CLOSE or else PROBE, of a connection ADD or REMOVE.
@@ -204,7 +204,7 @@ bool unit_is_deaf(struct uma *uma, struct unit *unit);
 // Nothing is to be told any more: the process is gone.
 void unit_telling_reset(struct unit *unit);
 
-// ---- unit_initialize.c
+/* ---- unit_initialize.c ----------------------------------------------------------------------- */
 
 // Asks the unit's process to open what is to be opened.
 void volumes_open(struct uma *uma, struct unit *unit);
@@ -229,7 +229,7 @@ void resources_advertise(struct uma *uma);
 // Starts the TTSs once every volume is ready or has failed.
 void resources_check_started(struct uma *uma);
 
-// ---- connection_manager.c
+/* ---- connection_manager.c -------------------------------------------------------------------- */
 
 void connection_connect(void *uma, struct connect_request *request);
 void connection_disconnect(void *uma, uint32_t connection);

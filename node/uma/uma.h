@@ -147,7 +147,7 @@ void uma_on_deadline(struct uma *uma, instant_ns now);
 // Is every volume ready or failed, and does every TTS listen?
 bool uma_has_started(const struct uma *uma);
 
-// ---- for weft status
+/* ---- for weft status ------------------------------------------------------------------------- */
 
 const struct resource_table *uma_resources(const struct uma *uma);
 

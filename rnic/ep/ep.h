@@ -117,7 +117,7 @@ static inline bool ep_may_resume(struct rnic_ep *ep)
 
 // Calls go down this list; what stands above calls what stands below, never the other way.
 
-// ---- turn.c: what the shard calls
+/* ---- turn.c: what the shard calls ------------------------------------------------------------ */
 
 void ep_on_ready(struct rnic_ep *ep, unsigned what, instant_ns now);
 bool ep_on_turn(struct rnic_ep *ep, instant_ns now); // reads and writes once; true if octets moved
@@ -129,7 +129,7 @@ void ep_on_doorbell(struct rnic_ep *ep, instant_ns now);
 // for those that were put down (shard_settle_later).
 void ep_settle(struct rnic_ep *ep, instant_ns now);
 
-// ---- connect.c: TCP's part of the active side
+/* ---- connect.c: TCP's part of the active side ------------------------------------------------ */
 
 struct conn_params ep_conn_params(const struct rnic_ep_params *params);
 // In EP_BOUND, with its address: start-up begins. -EINVAL, also as ep_attach has it.
@@ -141,7 +141,7 @@ int ep_begin_with_itself(struct rnic_ep *ep, struct rnic_qp *qp,
 void ep_on_connect_result(struct rnic_ep *ep, instant_ns now);
 void ep_connect_again(struct rnic_ep *ep, instant_ns now); // as ep->startup.retry says
 
-// ---- input.c: octets from the link, and their end
+/* ---- input.c: octets from the link, and their end -------------------------------------------- */
 
 // It got nothing for so long that it is no longer worth reading without asking the link.
 bool ep_is_cold(const struct rnic_ep *ep, instant_ns now);
@@ -152,11 +152,11 @@ void ep_read_on(struct rnic_ep *ep, instant_ns now);
 // The stream ended: the peer's FIN (0), or an error.
 void ep_on_llp_end(struct rnic_ep *ep, int error, instant_ns now);
 
-// ---- startup.c: what conn/ wants
+/* ---- startup.c: what conn/ wants ------------------------------------------------------------- */
 
 void ep_startup(struct rnic_ep *ep, instant_ns now);
 
-// ---- output.c: octets to the link
+/* ---- output.c: octets to the link ------------------------------------------------------------ */
 
 // Octets of the QP have not reached the link: closing now cannot be an orderly end. What the link
 // has taken still goes out before FIN.
@@ -165,7 +165,7 @@ bool ep_is_blocked(const struct rnic_ep *ep);
 bool ep_output(struct rnic_ep *ep, instant_ns now);
 void ep_want_out(struct rnic_ep *ep, bool wanted);
 
-// ---- life.c: it is made, and ends
+/* ---- life.c: it is made, and ends ------------------------------------------------------------ */
 
 // In EP_BOUND, on no stream yet. NULL: no memory.
 struct rnic_ep *ep_create(struct rnic *rnic, const struct rnic_ep_port *port);
@@ -193,7 +193,7 @@ void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, insta
 void ep_break(struct rnic_ep *ep, int error, instant_ns now);
 void ep_drop_batch(struct rnic_ep *ep); // harmless when it has none
 
-// ---- mpa.c: MPA in full operation
+/* ---- mpa.c: MPA in full operation ------------------------------------------------------------ */
 
 // Asks for no CRC where octets never leave the host, unless the configuration does.
 void ep_forgo_crc(struct rnic_ep *ep);
@@ -211,17 +211,17 @@ bool ep_carry_borrow(struct rnic_ep *ep);
 // Nobody needs it between two FPDUs.
 void ep_carry_return(struct rnic_ep *ep);
 
-// ---- qp.c
+/* ---- qp.c ------------------------------------------------------------------------------------ */
 
 // The engine's half of a new queue pair. -EOPNOTSUPP: streams carry none of its type; -EINVAL,
 // -ENOMEM.
 int ep_create_qp(struct rnic_qp *qp, const struct rnic_qp_init *init);
 
-// ---- extension.c: as qp_port has it; `ctx` is the struct rnic_qp
+/* ---- extension.c: as qp_port has it; `ctx` is the struct rnic_qp ----------------------------- */
 
 void ep_on_extension(void *ctx, const struct extension_message *message);
 
-// ---- place.c: octets that the link places
+/* ---- place.c: octets that the link places ---------------------------------------------------- */
 
 bool ep_place_is_possible(const struct rnic *rnic);
 // In full operation, and nothing is left of what recv gave: now the link places, if it can.
@@ -236,7 +236,7 @@ enum place_verdict ep_on_early_ulpdu(void *ctx, struct span ulpdu, uint64_t end,
                                      struct place_counts *counts);
 bool ep_on_advance(void *ctx, uint64_t end, const struct place_counts *counts);
 
-// ---- push.c: Writes and Reads past the stream
+/* ---- push.c: Writes and Reads past the stream ------------------------------------------------ */
 
 // After whatever may have changed what the queue pair takes: lets the peer's in, or out.
 void ep_note_admission(struct rnic_ep *ep);
@@ -252,7 +252,7 @@ void ep_on_pulled(struct rnic_qp *qp, const struct puller *puller, unsigned coun
 // Whether what is posted on it from now on may wait for company (rnic/gathering.h).
 void ep_note_gathering(struct rnic_ep *ep);
 
-// ---- settled.c: what has come of what was handed to the link
+/* ---- settled.c: what has come of what was handed to the link --------------------------------- */
 
 // What the link has taken is not settled yet.
 bool ep_settles_apart(const struct rnic_ep *ep);

@@ -35,7 +35,7 @@ struct rnic_conn {
     bool is_end_taken; // ... and the program knows
 };
 
-// ---- conn.c: what the fronts hold
+/* ---- conn.c: what the fronts hold ------------------------------------------------------------ */
 
 // Tells what the connection manager has to tell, and notes when it has something to do by itself.
 void packet_conns_settle(struct shard *shard, instant_ns now);
@@ -56,7 +56,7 @@ void packet_conn_end(struct rnic_conn *conn, instant_ns now);
 // Its peer has left, and what was sent to it is not done.
 bool packet_conn_is_left_waiting(const struct rnic_conn *conn);
 
-// ---- cm.c: queue pair 1
+/* ---- cm.c: queue pair 1 ---------------------------------------------------------------------- */
 
 // `key`: random. -ENOMEM.
 int packet_cm_init(struct shard *shard, const uint8_t *key);

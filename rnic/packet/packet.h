@@ -73,39 +73,39 @@ struct packet_side {
 extern const struct carrier_ops packet_carrier;
 extern const struct carrier_link_ops packet_carrier_link;
 
-// ---- store.c
+/* ---- store.c --------------------------------------------------------------------------------- */
 
 int packet_store_init(struct packet_side *p);  // -ENOMEM
 void packet_store_fini(struct packet_side *p); // harmless when it was not made
-// ---- port.c
+/* ---- port.c ---------------------------------------------------------------------------------- */
 
 // Opens the addresses of a new device. A negative errno: it cannot have the first.
 int packet_port_open(struct shard *shard, const struct rnic_port *port);
 // Addresses of the host may have come or gone. Lock held.
 void packet_port_follow(struct shard *shard);
 
-// ---- link.c
+/* ---- link.c ---------------------------------------------------------------------------------- */
 
 // The link's addresses are open: what hangs on them. A negative errno.
 int packet_begin(struct shard *shard, const uint8_t *key);
 
-// ---- create.c
+/* ---- create.c -------------------------------------------------------------------------------- */
 
 // As carrier_ops has it.
 int packet_create_qp(struct rnic_qp *qp, const struct rnic_qp_init *init);
 
-// ---- carrier.c
+/* ---- carrier.c ------------------------------------------------------------------------------- */
 
 // Takes all that has come, and tells what the connection manager made of it; a bounded number of
 // packets.
 void packet_take_in(struct shard *shard, instant_ns now);
 
-// ---- input.c
+/* ---- input.c --------------------------------------------------------------------------------- */
 
 // Takes what has come, a bounded number of packets; how many.
 unsigned packet_input(struct shard *shard, instant_ns now);
 
-// ---- put.c
+/* ---- put.c ----------------------------------------------------------------------------------- */
 
 // As datagram_sink has it; `ctx` is the packet_side. What the link took leaves with the next
 // packet_settle.
@@ -114,7 +114,7 @@ bool packet_put(void *ctx, const struct datagram_tx *tx);
 // first. False: there is no room.
 bool packet_put_held(struct packet_side *p);
 
-// ---- output.c
+/* ---- output.c -------------------------------------------------------------------------------- */
 
 // Puts and sends what all that are due have, and notes when they have something to do again.
 void packet_settle(struct shard *shard, instant_ns now);
@@ -123,7 +123,7 @@ void packet_hold(struct shard *shard, unsigned input_count);
 // The link has room again.
 void packet_on_room(struct shard *shard);
 
-// ---- push.c
+/* ---- push.c ---------------------------------------------------------------------------------- */
 
 // What the queue pair lets its peer do past packets is as it says now.
 void packet_gate_follow(struct rnic_qp *qp);
@@ -135,7 +135,7 @@ enum past_answer packet_push(void *ctx, const struct packet_push *push);
 void packet_on_pushed(struct rnic_qp *qp, const struct puller *puller, unsigned count,
                       instant_ns now);
 
-// ---- agenda.c
+/* ---- agenda.c -------------------------------------------------------------------------------- */
 
 // Something has moved the queue pair, `ctx` (as wq_config.on_runnable has it): it is settled before
 // the lock is let go.

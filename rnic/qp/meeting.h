@@ -34,7 +34,7 @@ void qp_meeting_forget(struct rnic_qp *qp, instant_ns now);
 void qp_meeting_on_doorbell(struct rnic_qp *qp, instant_ns now);
 void qp_meetings_on_deadline(struct rnic *rnic, instant_ns now);
 
-// ---- meeting_answer.c: the passive end
+/* ---- meeting_answer.c: the passive end ------------------------------------------------------- */
 
 // A point was asked: `ep` has a Request with this private data.
 void qp_meeting_on_request(struct rnic_ep *ep, struct span private_data, instant_ns now);
@@ -44,7 +44,7 @@ void qp_meeting_drop_kept(struct rnic_ep *ep, instant_ns now);
 void qp_meeting_answer_kept(struct point *point, uint32_t qp_num, struct rnic_qp *qp,
                             instant_ns now);
 
-// ---- meeting_outcome.c: what has come of its connection
+/* ---- meeting_outcome.c: what has come of its connection -------------------------------------- */
 
 struct rnic_ep_port qp_meeting_port(struct rnic_qp *qp);
 void qp_meeting_note_deadline(struct qp_meeting *m);

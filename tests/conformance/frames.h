@@ -68,7 +68,7 @@ struct ulpdu {
     uint8_t octets[ULPDU_MAX_LEN];
 };
 
-// ---- start-up frames
+/* ---- start-up frames ------------------------------------------------------------------------- */
 
 struct startup {
     bool is_reply;
@@ -81,7 +81,7 @@ struct startup {
 struct startup startup_usual(bool is_reply);
 size_t frame_put(uint8_t *buf, const struct startup *s);
 
-// ---- FPDUs
+/* ---- FPDUs ----------------------------------------------------------------------------------- */
 
 uint32_t crc_of(const void *octets, size_t len); // CRC32C, as in RFC 3720 appendix B.4
 // With its length, pad and CRC around it; `buf` has room for it.
@@ -91,7 +91,7 @@ static inline size_t fpdu_len_of(size_t ulpdu_len)
     return (2 + ulpdu_len + 3) / 4 * 4 + 4;
 }
 
-// ---- ULPDUs; `payload` NULL: zeros
+/* ---- ULPDUs; `payload` NULL: zeros ----------------------------------------------------------- */
 
 void tagged(struct ulpdu *u, enum opcode opcode, uint32_t stag, uint64_t to, bool is_last,
             const void *payload, size_t len);

@@ -79,7 +79,7 @@ struct packet { // from the BTH to the pad
     uint16_t source_port;
 };
 
-// ---- made from its beginning to its end; no destination queue pair yet
+/* ---- made from its beginning to its end; no destination queue pair yet ----------------------- */
 void packet_begin(struct packet *p, unsigned opcode, uint32_t psn);
 void packet_reth(struct packet *p, uint64_t va, uint32_t rkey, uint32_t len);
 void packet_atomiceth(struct packet *p, uint64_t va, uint32_t rkey, uint64_t swap_add,
@@ -94,7 +94,7 @@ static inline void packet_ask(struct packet *p)                        // AckReq
     p->octets[BTH_ACK_REQ] |= FLAG_ACK_REQ;
 }
 
-// ---- read
+/* ---- read ------------------------------------------------------------------------------------ */
 static inline unsigned opcode_of(const struct packet *p)
 {
     return p->octets[BTH_OPCODE];

@@ -57,7 +57,7 @@ void pair_close(struct pair *p);
 enum ibv_qp_state pair_state(struct pair *p);
 int pair_gid_index(void); // from which weft sends
 
-// ---- the peer
+/* ---- the peer -------------------------------------------------------------------------------- */
 static inline uint32_t peer_psn(unsigned n) // of its n-th packet, from 0
 {
     return (PEER_PSN + n) & PSN_BITS;
@@ -99,7 +99,7 @@ void expect_silence(struct pair *p, unsigned n, uint32_t msn);
 // The same by a pair of its own, where this one takes no more, or says nothing.
 void expect_no_word(struct pair *p);
 
-// ---- weft's program
+/* ---- weft's program -------------------------------------------------------------------------- */
 void post_receive(struct pair *p, uint32_t len);
 void post_receives(struct pair *p, unsigned count);
 // Signalled; `to` in the peer's memory, of which the key is PEER_KEY.

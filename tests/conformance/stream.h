@@ -55,7 +55,7 @@ void stream_open_as(struct stream *s, void **state, unsigned receive_count,
                     const struct startup *from_peer);
 void stream_close(struct stream *s);
 
-// ---- in steps
+/* ---- in steps -------------------------------------------------------------------------------- */
 // Up to weft's Request, which is in `frame`; or the peer's Request and its CONNECT_REQUEST.
 void stream_begin(struct stream *s, enum role role);
 void stream_ask(struct stream *s, const struct startup *request); // the peer's; until it is heard
@@ -65,7 +65,7 @@ struct rdma_cm_event *stream_event(struct stream *s, enum rdma_cm_event_type typ
 void stream_expect_event(struct stream *s, enum rdma_cm_event_type type);
 void stream_disconnect(struct stream *s);
 
-// ---- the peer
+/* ---- the peer -------------------------------------------------------------------------------- */
 extern int peer_segment_len; // its maximum segment size from here on; 0: the kernel's
 int peer_listen(uint16_t *ret_port);
 void peer_send(struct stream *s, const void *octets, size_t len);
@@ -83,7 +83,7 @@ void peer_expect_terminate(struct stream *s, unsigned layer, unsigned etype, uns
 void expect_refusal(void **state, const struct ulpdu *u, unsigned layer, unsigned etype,
                     unsigned code);
 
-// ---- weft's program
+/* ---- weft's program -------------------------------------------------------------------------- */
 void post_receive(struct stream *s, uint32_t len);
 // Signalled; `to` in the peer's memory, of which the STag is PEER_KEY.
 void post(struct stream *s, enum ibv_wr_opcode opcode, uint32_t offset, uint32_t len, uint64_t to);

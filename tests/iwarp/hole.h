@@ -113,7 +113,7 @@ void hole_close(struct hole *h);
 // Without the rest of the stream: what the early side has is dropped.
 void hole_drop(struct hole *h);
 
-// ---- the stream. Each returns the index of its first FPDU.
+/* ---- the stream. Each returns the index of its first FPDU. ----------------------------------- */
 
 struct hole_send {
     uint32_t len;
@@ -137,7 +137,7 @@ unsigned hole_terminate(struct hole *h);
 unsigned hole_segment(struct hole *h, const struct ddp_header *header, const void *payload,
                       uint32_t len);
 
-// ---- both sides
+/* ---- both sides ------------------------------------------------------------------------------ */
 
 void hole_post_receives(struct hole *h, unsigned count, uint32_t len); // wr_id counts from 1
 // A Read or atomic of ours, whose request has left. Returns the Read's sink STag.
@@ -150,7 +150,7 @@ uint32_t hole_bind_window(struct hole *h);
 void hole_make_commands(struct hole *h, const struct oneshot_config *config);
 uint32_t hole_post_command(struct hole *h, uint64_t reference);
 
-// ---- what the early side has delivered so far
+/* ---- what the early side has delivered so far ------------------------------------------------ */
 
 static inline const struct qp_counters *hole_counters(const struct hole *h)
 {

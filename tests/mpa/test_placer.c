@@ -37,7 +37,7 @@ static struct mpa_rx rx;
 static struct mpa_placer placer;
 static struct ledger ledger;
 
-// ---- the layer above: the first octets of a ULPDU are its number
+/* ---- the layer above: the first octets of a ULPDU are its number ----------------------------- */
 
 static enum ulpdu_answer on_ulpdu(void *ctx, struct span ulpdu)
 {
@@ -78,8 +78,9 @@ static bool on_advance(void *ctx, uint64_t end, const struct place_counts *count
     return true;
 }
 
-// ---- template: `count` FPDUs of these lengths, in a stream that begins behind the start-up frames
+/* ---- template -------------------------------------------------------------------------------- */
 
+// `count` FPDUs of these lengths, in a stream that begins behind the start-up frames.
 static void make_stream(const uint16_t *ulpdu_len, unsigned count, bool markers)
 {
     static struct mpa_batch batch;
@@ -153,7 +154,7 @@ static void expect_all_once(void)
 
 static const uint16_t four[] = {300, 500, 100, 700};
 
-// ---- tests
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void aligned_segment_beyond_a_hole_is_placed_at_once(void **state)
 {

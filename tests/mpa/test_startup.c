@@ -1,7 +1,7 @@
 // MPA's start-up: frames, and what both ends make of them.
 #include "tests/mpa/startup_pair.h"
 
-// ---- frames ----
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static void frames_are_those_that_siw_sends(void **state)
 {
@@ -87,7 +87,7 @@ static void octets_behind_the_frame_are_not_consumed(void **state)
     assert_int_equal(consumed, p.reply_len);
 }
 
-// ---- CRC and markers ----
+/* ---- CRC and markers ------------------------------------------------------------------------- */
 
 static void crc_is_used_when_either_side_wants_it(void **state)
 {
@@ -126,7 +126,7 @@ static void markers_are_sent_to_the_side_that_wants_them(void **state)
     }
 }
 
-// ---- IRD and ORD (RFC 6581 section 9.1) ----
+/* ---- IRD and ORD (RFC 6581 section 9.1) ------------------------------------------------------ */
 
 static void responder_ord_is_at_most_initiator_ird(void **state)
 {
@@ -224,7 +224,7 @@ static void numbers_beyond_14_bits_are_cut_to_the_largest(void **state)
     assert_int_equal(p.right_agreed.ord, 0x3ffe);
 }
 
-// ---- peer to peer (RFC 6581 section 9.2) ----
+/* ---- peer to peer (RFC 6581 section 9.2) ----------------------------------------------------- */
 
 static struct pair peer_to_peer(uint8_t initiator_kinds, uint8_t responder_kinds)
 {
@@ -317,7 +317,7 @@ static void rtr_flags_without_a_are_ignored(void **state)
     assert_int_equal(p.left_agreed.rtr, MPA_RTR_NONE);
 }
 
-// ---- reject ----
+/* ---- reject ---------------------------------------------------------------------------------- */
 
 static void reject_carries_private_data_and_the_needed_ord(void **state)
 {
@@ -355,7 +355,7 @@ static void reject_of_revision_1_is_plain(void **state)
     assert_int_equal(run_reply(&p), MPA_STARTUP_REJECTED);
 }
 
-// ---- refusals ----
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static enum mpa_startup_verdict request_by_hand(const struct mpa_startup_config *config,
                                                 const void *octets, size_t len)

@@ -80,7 +80,7 @@ static inline void rig_note(struct rig *rig, const char *format, ...)
     va_end(args);
 }
 
-// ---- the bus
+/* ---- the bus --------------------------------------------------------------------------------- */
 
 static const char *const rig_kinds[] = {"?", "request", "result", "completion", "ack"};
 
@@ -118,7 +118,7 @@ static inline bool rig_rta_receive(void *ctx, struct frame *ret)
     return fake_bus_receive(&((struct rig *)ctx)->bus.rta, ret);
 }
 
-// ---- the device
+/* ---- the device ------------------------------------------------------------------------------ */
 
 static inline int rig_probe(struct ddm *ddm, struct volume_profile *ret)
 {
@@ -227,7 +227,7 @@ static inline int rig_open(const char *uri, const struct ddm_host *host, struct 
     return 0;
 }
 
-// ---- the TTS
+/* ---- the TTS --------------------------------------------------------------------------------- */
 
 static inline void rig_transfer(void *ctx, struct service_request *request, instant_ns now)
 {
@@ -252,7 +252,7 @@ static inline void rig_complete(void *ctx, struct service_request *request, inst
 
 static const struct tts_for_cta rig_tts = {.transfer = rig_transfer, .complete = rig_complete};
 
-// ---- the UMA
+/* ---- the UMA --------------------------------------------------------------------------------- */
 
 static inline void rig_on_route(void *ctx, uint32_t connection, enum connect_status status)
 {
@@ -275,7 +275,7 @@ static inline int rig_say(void *ctx, const struct unit_message *message, int kee
     return 0;
 }
 
-// ---- putting it together
+/* ---- putting it together --------------------------------------------------------------------- */
 
 static inline instant_ns rig_clock(void *ctx)
 {

@@ -465,7 +465,7 @@ static void with_the_lock_doors_are_open(void **state)
     assert_int_equal(WEXITSTATUS(child.status), 0);
 }
 
-// ---- time ----
+/* ---- time ------------------------------------------------------------------------------------ */
 
 struct watch {
     struct rnic *_Atomic rnic;

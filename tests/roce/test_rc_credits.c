@@ -245,7 +245,7 @@ static void what_is_lost_leaves_again_without_a_receive(void **state)
     rc_end_close(e);
 }
 
-/* ---- both ---------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 // Whose receives are never enough: once it has said so it refuses one at a time, and what follows
 // that one has not left.
