@@ -447,66 +447,82 @@ static void a_channel_that_is_full_leaves_the_next_to_tcp(void **state)
 
 /* ---- how a stream ends ----------------------------------------------------------------------- */
 
-// What TCP has said, in the order of what the peer had said and taken.
+// What has happened until TCP ends.
+enum before_the_end {
+    SHUT = 1,    // the peer sends no more
+    ABORTED = 2, // ... or is gone
+    TOLD = 4,    // our user has heard of the first
+    FULL = 8,    // the peer has not taken all
+};
+enum { SAYS_NOTHING = 1 }; // TCP does
+
+static void let_it_happen(unsigned happened)
+{
+    if (happened & FULL) {
+        assert_int_equal(send_len(l.passive, 10), 10);
+    }
+    if (happened & SHUT) {
+        assert_int_equal(link_shutdown(l.active), 0);
+    }
+    if (happened & TOLD) {
+        far_end()->has_fin = true;
+    }
+    if (happened & ABORTED) {
+        atomic_store(local_memory_end(&near_end()->memory, LOCAL_ACTIVE), LOCAL_END_ABORTED);
+    }
+}
+
+static void expect_broken(void)
+{
+    assert_true(far_end()->is_broken);
+    assert_int_equal(look(l.passive), 0);
+    assert_int_equal(recv_len(l.passive, 10), -EPIPE);
+    assert_int_equal(send_len(l.passive, 10), -EPIPE);
+    assert_int_equal(link_shutdown(l.passive), -ENOTCONN);
+}
+
 static void ends_are_told_as_tcp_would(void **state)
 {
     static const struct {
-        bool is_shut;    // the peer sends no more
-        bool is_aborted; // ... or is gone
-        bool is_told;    // our user has heard of the first
-        bool is_full;    // the peer has not taken all
-        int tcp_error;   // 1: TCP has said nothing
+        unsigned happened; // enum before_the_end
+        int tcp_error;
         int wanted;
     } rows[] = {
-        {false, false, false, false, 1, -EAGAIN},
-        {true, false, false, false, 1, 0},
-        {true, false, true, false, 1, 0},
-        {false, true, false, false, 1, -ECONNRESET},
-        {false, true, false, false, -ETIMEDOUT, -ECONNRESET},
-        {true, false, false, false, -ECONNRESET, 0},
-        {true, false, true, false, -ECONNRESET, -ECONNRESET},
-        {true, false, true, false, -ETIMEDOUT, -ETIMEDOUT},
-        {true, false, true, false, 0, 0},
-        {false, false, false, false, 0, 0},
-        {false, false, true, false, 0, 0},
-        {false, false, false, false, -ECONNRESET, 0}, // a process that went without a word
-        {false, false, false, false, -EPIPE, 0},
-        {false, false, false, true, -ECONNRESET, -ECONNRESET},
-        {false, false, false, true, -EPIPE, -EPIPE},
-        {false, false, false, false, -ETIMEDOUT, -ETIMEDOUT},
-        {false, false, true, false, -ECONNRESET, -ECONNRESET},
+        {0, SAYS_NOTHING, -EAGAIN},
+        {SHUT, SAYS_NOTHING, 0},
+        {SHUT | TOLD, SAYS_NOTHING, 0},
+        {ABORTED, SAYS_NOTHING, -ECONNRESET},
+        {ABORTED, -ETIMEDOUT, -ECONNRESET},
+        {SHUT, -ECONNRESET, 0},
+        {SHUT | TOLD, -ECONNRESET, -ECONNRESET},
+        {SHUT | TOLD, -ETIMEDOUT, -ETIMEDOUT},
+        {SHUT | TOLD, 0, 0},
+        {0, 0, 0},
+        {TOLD, 0, 0},
+        {0, -ECONNRESET, 0}, // a process that went without a word
+        {0, -EPIPE, 0},
+        {FULL, -ECONNRESET, -ECONNRESET},
+        {FULL, -EPIPE, -EPIPE},
+        {0, -ETIMEDOUT, -ETIMEDOUT},
+        {TOLD, -ECONNRESET, -ECONNRESET},
     };
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const bool is_over = rows[i].wanted != -EAGAIN, breaks = is_over && rows[i].wanted < 0;
+        const bool is_news = is_over && (breaks || (rows[i].happened & TOLD) == 0);
         go_over();
         hold_off_tcp();
-        if (rows[i].is_full) {
-            assert_int_equal(send_len(l.passive, 10), 10);
-        }
-        if (rows[i].is_shut) {
-            assert_int_equal(link_shutdown(l.active), 0);
-        }
-        if (rows[i].is_told) {
-            far_end()->has_fin = true;
-        }
-        if (rows[i].is_aborted) {
-            atomic_store(local_memory_end(&near_end()->memory, LOCAL_ACTIVE), LOCAL_END_ABORTED);
-        }
-        if (rows[i].tcp_error != 1) {
+        let_it_happen(rows[i].happened);
+        if (rows[i].tcp_error != SAYS_NOTHING) {
             local_note_tcp_over(far_end(), rows[i].tcp_error);
         }
-        const bool is_news = (rows[i].wanted != -EAGAIN && !rows[i].is_told) || rows[i].wanted < -1;
-        if (is_news && rows[i].wanted != -EAGAIN) {
+        if (is_news) {
             assert_true(look(l.passive) & LINK_READY_IN);
         } else {
             assert_int_equal(look(l.passive), 0);
         }
         assert_int_equal(recv_len(l.passive, 10), rows[i].wanted);
-        if (rows[i].wanted < 0 && rows[i].wanted != -EAGAIN) {
-            assert_true(far_end()->is_broken);
-            assert_int_equal(look(l.passive), 0);
-            assert_int_equal(recv_len(l.passive, 10), -EPIPE);
-            assert_int_equal(send_len(l.passive, 10), -EPIPE);
-            assert_int_equal(link_shutdown(l.passive), -ENOTCONN);
+        if (breaks) {
+            expect_broken();
         }
         is_held = false;
         link_close(l.active, true);
