@@ -97,66 +97,91 @@ static void a_damaged_packet_is_one_with_a_wrong_icrc(void **state)
     assert_false(frame_next(&f));
 }
 
-// Behind the header of each kind of link stands a datagram that is none of RDMA's.
+/* ---- links ----------------------------------------------------------------------------------- */
+
+struct link_row {
+    uint32_t link_type;
+    uint8_t head[24];
+    uint32_t len;
+    enum frame_verdict verdict;
+};
+
+static const struct link_row links[] = {
+    {1, {[12] = 0x08, 0x00}, 14, FRAME_OK},
+    {1, {[12] = 0x08, 0x06}, 14, FRAME_NOT_IP},
+    {1, {[12] = 0x81, 0x00, 0, 7, 0x08, 0x00}, 18, FRAME_OK},
+    {1, {[12] = 0x88, 0xa8, 0, 7, 0x81, 0x00, 0, 8, 0x08, 0x00}, 22, FRAME_OK},
+    {1, {[12] = 0x88, 0xa8, 0, 7, 0x81, 0x00, 0, 8, 0x81, 0x00}, 22, FRAME_CUT},
+    {113, {[14] = 0x08, 0x00}, 16, FRAME_OK},
+    {113, {[14] = 0x86, 0xdd}, 16, FRAME_OK},
+    {276, {0x08, 0x00}, 20, FRAME_OK},
+    {276, {0x08, 0x06}, 20, FRAME_NOT_IP},
+    {0, {2}, 4, FRAME_OK},
+    {108, {2}, 4, FRAME_OK},
+    {12, {0}, 0, FRAME_OK},
+    {14, {0}, 0, FRAME_OK},
+    {101, {0}, 0, FRAME_OK},
+    {228, {0}, 0, FRAME_OK},
+    {229, {0}, 0, FRAME_OK},
+    {147, {0}, 0, FRAME_LINK_TYPE},
+};
+enum { LINK_COUNT = sizeof links / sizeof links[0], SOME_PORT = 0x1234, OTHER_PORT = 0x5678 };
+
+// The first `there` octets of a packet of this link: behind its header stands a datagram.
+static enum frame_verdict parse_behind(const struct link_row *link, uint32_t there,
+                                       uint16_t dst_port, uint16_t udp_len, struct frame *ret)
+{
+    uint8_t octets[64] = {0};
+    uint8_t *ip = octets + link->len;
+    memcpy(octets, link->head, link->len);
+    ipv4_header_emit(&(struct ipv4_header){.total_len = HEADERS_LEN,
+                                           .ttl = 64,
+                                           .protocol = IP_PROTOCOL_UDP,
+                                           .src = {127, 0, 0, 1},
+                                           .dst = {127, 0, 0, 1}},
+                     ip);
+    put_be16(ip + IPV4_HEADER_LEN + UDP_OFF_SRC_PORT, SOME_PORT);
+    put_be16(ip + IPV4_HEADER_LEN + UDP_OFF_DST_PORT, dst_port);
+    put_be16(ip + IPV4_HEADER_LEN + UDP_OFF_LEN, udp_len);
+    const struct capture_packet captured = {
+        .link_type = link->link_type, .octets = span_of(octets, there), .len = there};
+    return frame_parse(&captured, FRAME_ROCE_PORT, scratch, ret);
+}
+
 static void each_link_has_a_header_of_its_own_length(void **state)
 {
-    static const struct {
-        uint32_t link_type;
-        uint8_t head[24];
-        uint32_t len;
-        enum frame_verdict verdict;
-    } rows[] = {
-        {1, {[12] = 0x08, 0x00}, 14, FRAME_OK},
-        {1, {[12] = 0x08, 0x06}, 14, FRAME_NOT_IP},
-        {1, {[12] = 0x81, 0x00, 0, 7, 0x08, 0x00}, 18, FRAME_OK},
-        {1, {[12] = 0x88, 0xa8, 0, 7, 0x81, 0x00, 0, 8, 0x08, 0x00}, 22, FRAME_OK},
-        {1, {[12] = 0x88, 0xa8, 0, 7, 0x81, 0x00, 0, 8, 0x81, 0x00}, 22, FRAME_CUT},
-        {113, {[14] = 0x08, 0x00}, 16, FRAME_OK},
-        {113, {[14] = 0x86, 0xdd}, 16, FRAME_OK},
-        {276, {0x08, 0x00}, 20, FRAME_OK},
-        {276, {0x08, 0x06}, 20, FRAME_NOT_IP},
-        {0, {2}, 4, FRAME_OK},
-        {108, {2}, 4, FRAME_OK},
-        {12, {0}, 0, FRAME_OK},
-        {14, {0}, 0, FRAME_OK},
-        {101, {0}, 0, FRAME_OK},
-        {228, {0}, 0, FRAME_OK},
-        {229, {0}, 0, FRAME_OK},
-        {147, {0}, 0, FRAME_LINK_TYPE},
-    };
-    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        uint8_t octets[64];
+    for (unsigned i = 0; i < LINK_COUNT; i++) {
         struct frame f;
-        const uint32_t all = rows[i].len + HEADERS_LEN;
-        uint8_t *ip = octets + rows[i].len;
-        memset(octets, 0, sizeof octets);
-        memcpy(octets, rows[i].head, rows[i].len);
-        ipv4_header_emit(&(struct ipv4_header){.total_len = HEADERS_LEN,
-                                               .ttl = 64,
-                                               .protocol = IP_PROTOCOL_UDP,
-                                               .src = {127, 0, 0, 1},
-                                               .dst = {127, 0, 0, 1}},
-                         ip);
-        put_be16(ip + IPV4_HEADER_LEN + UDP_OFF_SRC_PORT, 0x1234);
-        put_be16(ip + IPV4_HEADER_LEN + UDP_OFF_DST_PORT, 0x5678);
-        put_be16(ip + IPV4_HEADER_LEN + UDP_OFF_LEN, UDP_HEADER_LEN);
-        const struct capture_packet captured = {
-            .link_type = rows[i].link_type, .octets = span_of(octets, all), .len = all};
-        assert_int_equal(frame_parse(&captured, FRAME_ROCE_PORT, scratch, &f), rows[i].verdict);
-        if (rows[i].verdict == FRAME_OK) {
-            assert_int_equal(f.src.port, 0x1234);
-            assert_int_equal(f.dst.port, 0x5678);
+        assert_int_equal(
+            parse_behind(&links[i], links[i].len + HEADERS_LEN, OTHER_PORT, UDP_HEADER_LEN, &f),
+            links[i].verdict);
+        if (links[i].verdict == FRAME_OK) {
+            assert_int_equal(f.src.port, SOME_PORT);
+            assert_int_equal(f.dst.port, OTHER_PORT);
             assert_int_equal(f.kind, FRAME_OTHER);
         }
-        for (uint32_t cut = 0; rows[i].verdict == FRAME_OK && cut < rows[i].len; cut++) {
-            const struct capture_packet less = {
-                .link_type = rows[i].link_type, .octets = span_of(octets, cut), .len = cut};
-            assert_int_equal(frame_parse(&less, FRAME_ROCE_PORT, scratch, &f), FRAME_CUT);
+    }
+}
+
+static void a_header_of_a_link_that_is_cut_is_told(void **state)
+{
+    for (unsigned i = 0; i < LINK_COUNT; i++) {
+        struct frame f;
+        for (uint32_t cut = 0; links[i].verdict == FRAME_OK && cut < links[i].len; cut++) {
+            assert_int_equal(parse_behind(&links[i], cut, OTHER_PORT, UDP_HEADER_LEN, &f),
+                             FRAME_CUT);
         }
-        put_be16(ip + IPV4_HEADER_LEN + UDP_OFF_DST_PORT, FRAME_ROCE_PORT);
-        put_be16(ip + IPV4_HEADER_LEN + UDP_OFF_LEN, UDP_HEADER_LEN + 1);
-        if (rows[i].verdict == FRAME_OK) { // a length that is not the packet's
-            assert_int_equal(frame_parse(&captured, FRAME_ROCE_PORT, scratch, &f), FRAME_UDP);
+    }
+}
+
+static void a_datagram_of_another_length_than_its_packet_is_refused(void **state)
+{
+    for (unsigned i = 0; i < LINK_COUNT; i++) {
+        struct frame f;
+        if (links[i].verdict == FRAME_OK) {
+            assert_int_equal(parse_behind(&links[i], links[i].len + HEADERS_LEN, FRAME_ROCE_PORT,
+                                          UDP_HEADER_LEN + 1, &f),
+                             FRAME_UDP);
         }
     }
 }
@@ -353,6 +378,8 @@ int main(void)
         cmocka_unit_test_setup(a_request_and_an_acknowledgement_are_taken_apart, setup),
         cmocka_unit_test_setup(a_damaged_packet_is_one_with_a_wrong_icrc, setup),
         cmocka_unit_test_setup(each_link_has_a_header_of_its_own_length, setup),
+        cmocka_unit_test_setup(a_header_of_a_link_that_is_cut_is_told, setup),
+        cmocka_unit_test_setup(a_datagram_of_another_length_than_its_packet_is_refused, setup),
         cmocka_unit_test_setup(a_datagram_without_room_for_its_headers_is_refused, setup),
         cmocka_unit_test(segments_come_in_packets_of_either_ip_and_in_datagrams),
         cmocka_unit_test(what_was_not_captured_of_a_segment_is_counted),
