@@ -345,66 +345,98 @@ static void an_object_that_does_not_load_says_what_the_loader_says(void **state)
     "<weft/ddm.h>"
 
 enum { LEAST = offsetof(struct weft_ddm_driver, calls), WHOLE = sizeof(struct weft_ddm_driver) };
+enum { POLL = 1, DRAIN = 2, FD = 4, DEADLINE = 8, FLUSH = 16 };
 
-static void it_must_say_what_it_is(void **state)
+// A driver as large as one can be.
+union largest {
+    struct weft_ddm_driver driver;
+    char octets[4096];
+};
+
+static void expect_load(union largest *it, const char *refusal)
 {
-    enum { POLL = 1, DRAIN = 2, FD = 4, DEADLINE = 8, FLUSH = 16 };
+    char line[256] = "";
+    world.driver = &it->driver;
+    if (refusal != NULL) {
+        snprintf(line, sizeof line, "the module /dev/null: %s", refusal);
+    }
+    assert_int_equal(load(), refusal == NULL ? 0 : -EINVAL);
+    assert_string_equal(why.text, line);
+    if (refusal == NULL) {
+        assert_ptr_equal(got.open, it_opens);
+        assert_ptr_equal(got.poll, it->driver.poll);
+    }
+}
+
+static void it_must_be_of_this_version_and_of_a_possible_size(void **state)
+{
     static const struct {
         uint32_t version, size;
-        size_t lacks;    // where in the driver a NULL is; 0: nowhere
-        unsigned has;    // beside the least
         const char *why; // NULL: it is good
     } cases[] = {
-        {1, WHOLE, 0, 0, NULL},
-        {2, WHOLE, 0, 0, OF_VERSION("2")},
-        {0, WHOLE, 0, 0, OF_VERSION("0")},
-        {1, LEAST, 0, 0, NULL},
-        {1, LEAST - 1, 0, 0, SIZE},
-        {1, 0, 0, 0, SIZE},
-        {1, 4096, 0, 0, NULL},
-        {1, 4097, 0, 0, SIZE},
-        {1, WHOLE, offsetof(struct weft_ddm_driver, name), 0, LACKS},
-        {1, WHOLE, offsetof(struct weft_ddm_driver, open), 0, LACKS},
-        {1, WHOLE, offsetof(struct weft_ddm_driver, probe), 0, LACKS},
-        {1, WHOLE, offsetof(struct weft_ddm_driver, submit), 0, LACKS},
-        {1, WHOLE, offsetof(struct weft_ddm_driver, close), 0, LACKS},
-        {1, WHOLE, 0, FLUSH, NULL},
-        {1, WHOLE, 0, POLL, WAITING},
-        {1, WHOLE, 0, DRAIN, WAITING},
-        {1, WHOLE, 0, POLL | DRAIN, NULL},
-        {1, WHOLE, 0, FD, WAITING},
-        {1, WHOLE, 0, DEADLINE, WAITING},
-        {1, WHOLE, 0, FD | POLL | DRAIN, NULL},
-        {1, WHOLE, 0, DEADLINE | POLL | DRAIN, NULL},
+        {1, WHOLE, NULL},
+        {2, WHOLE, OF_VERSION("2")},
+        {0, WHOLE, OF_VERSION("0")},
+        {1, LEAST, NULL},
+        {1, LEAST - 1, SIZE},
+        {1, 0, SIZE},
+        {1, sizeof(union largest), NULL},
+        {1, sizeof(union largest) + 1, SIZE},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        union {
-            struct weft_ddm_driver driver;
-            char octets[4096];
-        } it = {.driver = whole};
-        char line[256];
+        union largest it = {.driver = whole};
         fresh(NULL);
         it.driver.version = cases[i].version;
         it.driver.size = cases[i].size;
-        if (cases[i].lacks != 0) {
-            memset(it.octets + cases[i].lacks, 0, sizeof(void *));
-        }
+        expect_load(&it, cases[i].why);
+    }
+}
+
+static void it_must_have_what_no_driver_does_without(void **state)
+{
+    static const size_t fields[] = {
+        offsetof(struct weft_ddm_driver, name),  offsetof(struct weft_ddm_driver, open),
+        offsetof(struct weft_ddm_driver, probe), offsetof(struct weft_ddm_driver, submit),
+        offsetof(struct weft_ddm_driver, close),
+    };
+    for (unsigned i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        union largest it = {.driver = whole};
+        fresh(NULL);
+        memset(it.octets + fields[i], 0, sizeof(void *));
+        expect_load(&it, LACKS);
+    }
+}
+
+static void what_is_waited_for_must_be_polled_and_drained(void **state)
+{
+    static const struct {
+        unsigned has; // beside the least
+        const char *why;
+    } cases[] = {
+        {0, NULL},
+        {FLUSH, NULL},
+        {POLL, WAITING},
+        {DRAIN, WAITING},
+        {POLL | DRAIN, NULL},
+        {FD, WAITING},
+        {DEADLINE, WAITING},
+        {FD | POLL | DRAIN, NULL},
+        {DEADLINE | POLL | DRAIN, NULL},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        union largest it = {.driver = whole};
+        fresh(NULL);
         it.driver.poll = (cases[i].has & POLL) != 0 ? it_polls : NULL;
         it.driver.drain = (cases[i].has & DRAIN) != 0 ? it_does : NULL;
         it.driver.poll_fd = (cases[i].has & FD) != 0 ? its_fd : NULL;
         it.driver.next_deadline_ns = (cases[i].has & DEADLINE) != 0 ? its_deadline : NULL;
         it.driver.flush_queue = (cases[i].has & FLUSH) != 0 ? it_does : NULL;
-        world.driver = &it.driver;
-        snprintf(line, sizeof line, "the module /dev/null: %s",
-                 cases[i].why != NULL ? cases[i].why : "");
-        assert_int_equal(load(), cases[i].why == NULL ? 0 : -EINVAL);
-        assert_string_equal(why.text, cases[i].why == NULL ? "" : line);
-        if (cases[i].why == NULL) {
-            assert_ptr_equal(got.open, it_opens);
-            assert_ptr_equal(got.poll, it.driver.poll);
-        }
+        expect_load(&it, cases[i].why);
     }
-    fresh(NULL);
+}
+
+static void an_object_without_a_driver_is_no_module(void **state)
+{
     world.driver = NULL;
     assert_int_equal(load(), -EINVAL);
     assert_string_equal(why.text, "the module /dev/null: it is no module: it has no "
@@ -464,7 +496,10 @@ int main(void)
         cmocka_unit_test_setup(without_a_process_there_is_no_trial_and_without_a_pipe_no_module,
                                fresh),
         cmocka_unit_test_setup(an_object_that_does_not_load_says_what_the_loader_says, fresh),
-        cmocka_unit_test_setup(it_must_say_what_it_is, fresh),
+        cmocka_unit_test(it_must_be_of_this_version_and_of_a_possible_size),
+        cmocka_unit_test(it_must_have_what_no_driver_does_without),
+        cmocka_unit_test(what_is_waited_for_must_be_polled_and_drained),
+        cmocka_unit_test_setup(an_object_without_a_driver_is_no_module, fresh),
         cmocka_unit_test_setup(what_lies_beyond_a_driver_counts_as_zero, fresh),
         cmocka_unit_test_setup(one_of_wefts_own_is_loaded_without_a_trial, fresh),
     };
