@@ -137,8 +137,8 @@ static void take_rtt(struct ack *a)
     tcb->loss.tlp.has_new_rtt = true;
     bool is_due = tcb->snd.una > tcb->rtt_sampled_to || tcb->rtt.srtt_ns == 0; // once a round trip
     if (is_due && sample > 0) {
-        if (tcp_recovery_ends_spurious_round(&tcb->recovery, tcb->snd.una)) {
-            tcp_rtt_on_spurious_timeout(&tcb->rtt, sample);
+        if (tcp_recovery_on_round_trip(&tcb->recovery, tcb->snd.una)) {
+            tcp_rtt_on_spurious_timeout(&tcb->rtt, f->has_rtt ? f->shortest_rtt_ns : sample);
         } else {
             tcp_rtt_on_sample(&tcb->rtt, sample);
         }
@@ -275,15 +275,17 @@ static bool is_of_original(const struct ack *a)
 static bool take_back_timeout(struct ack *a)
 {
     struct tcb *tcb = a->tcb;
-    if (!a->is_una_moved ||
-        !tcp_recovery_is_spurious(&tcb->recovery, a->facts.has_ts_echo, a->facts.ts_echo) ||
-        !is_of_original(a)) {
+    bool is_earlier = a->is_una_moved &&
+                      tcp_recovery_on_echo(&tcb->recovery, a->facts.has_ts_echo, a->facts.ts_echo);
+    if (!is_earlier || !is_of_original(a)) {
         return false;
     }
     tcb->counters.spurious_timeouts++;
     tcp_scoreboard_unmark_lost(&tcb->scoreboard);
     a->lost_len = 0;
-    if (!a->has_echo) {
+    if (a->has_echo) {
+        tcp_recovery_keep_window(&tcb->recovery);
+    } else {
         tcp_recovery_take_back_timeout(&tcb->recovery, &tcb->cc, a->delivered_len, tcp_pipe(tcb));
     }
     TRACE(tcb->config.trace, TRACE_TCP, "%u-%u time-out for nothing, %u octets outstanding",

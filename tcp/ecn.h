@@ -5,7 +5,7 @@
 //
 //   tcp_ecn_syn_flags, tcp_ecn_syn_ack_flags, tcp_ecn_is_syn_ack    what the two SYNs say
 //   tcp_ecn_on_octets                                               as receiver of octets
-//   tcp_ecn_is_new_echo, tcp_ecn_on_reduced, tcp_ecn_on_sent        as sender
+//   tcp_ecn_is_echo, tcp_ecn_is_new_echo, tcp_ecn_on_reduced, tcp_ecn_on_sent   as sender
 #pragma once
 
 #include <stdbool.h>

@@ -66,13 +66,14 @@ bool tcp_recovery_on_mark(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq u
 
 void tcp_recovery_on_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una, tcp_seq nxt)
 {
+    enum tcp_recovery_phase before = rec->phase;
     uint32_t flight = flight_len(rec, cc, una, nxt);
-    bool is_first = rec->phase != TCP_PHASE_TIMEOUT || una > rec->timeout_una;
+    bool is_first = before != TCP_PHASE_TIMEOUT || una > rec->timeout_una;
     begin(rec, cc, una, nxt, TCP_PHASE_TIMEOUT);
     rec->timeout_una = una;
-    if (is_first) {
-        rec->eifel = TCP_EIFEL_RESENDS;
-        rec->pipe_prev = larger(flight, cc->ssthresh);
+    if (is_first) { // of a fast recovery something is lost, whatever becomes of the time-out
+        rec->eifel = before == TCP_PHASE_FAST ? TCP_EIFEL_DONE : TCP_EIFEL_RESENDS;
+        rec->pipe_prev = before == TCP_PHASE_MARKED ? cc->ssthresh : larger(flight, cc->ssthresh);
     }
     tcp_cc_on_timeout(cc, flight, is_first);
 }
@@ -117,7 +118,7 @@ void tcp_recovery_on_resent(struct tcp_recovery *rec, uint32_t ts_value)
     }
 }
 
-bool tcp_recovery_is_spurious(struct tcp_recovery *rec, bool has_ts_echo, uint32_t ts_echo)
+bool tcp_recovery_on_echo(struct tcp_recovery *rec, bool has_ts_echo, uint32_t ts_echo)
 {
     bool is_awaited = rec->phase == TCP_PHASE_TIMEOUT && rec->eifel == TCP_EIFEL_AWAITS_ACK;
     rec->eifel = TCP_EIFEL_DONE;
@@ -127,13 +128,18 @@ bool tcp_recovery_is_spurious(struct tcp_recovery *rec, bool has_ts_echo, uint32
 void tcp_recovery_take_back_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t acked_len,
                                     uint32_t pipe)
 {
+    tcp_recovery_keep_window(rec);
     rec->phase = TCP_PHASE_OPEN;
-    rec->undo_segments = 0; // that they arrive twice is no news
     rec->spurious_point = rec->point;
     tcp_cc_on_spurious_timeout(cc, acked_len, pipe, rec->pipe_prev);
 }
 
-bool tcp_recovery_ends_spurious_round(struct tcp_recovery *rec, tcp_seq una)
+void tcp_recovery_keep_window(struct tcp_recovery *rec)
+{
+    rec->undo_segments = 0;
+}
+
+bool tcp_recovery_on_round_trip(struct tcp_recovery *rec, tcp_seq una)
 {
     if (rec->spurious_point == 0 || una <= rec->spurious_point) {
         return false;

@@ -2,8 +2,8 @@
 // in fast recovery, and behind a mark, the window shrinks in proportion to what arrives (RFC 6937,
 // which RFC 8985 recommends in place of RFC 6675's rule); after a time-out it grows from one
 // segment by slow start. Each ends when all that was outstanding at its beginning is acknowledged
-// (RFC 6582: recover), and for one round trip the window shrinks once, whatever for (RFC 3168
-// section 6.1.2). Numbers only.
+// (RFC 6582: recover), or is taken back before, as nothing was lost. For one round trip the window
+// shrinks once, whatever for (RFC 3168 section 6.1.2). Numbers only.
 #pragma once
 
 #include <stdbool.h>
@@ -83,17 +83,19 @@ void tcp_recovery_on_resent(struct tcp_recovery *rec, uint32_t ts_value);
 bool tcp_recovery_on_dsack(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq left,
                            tcp_seq right);
 
-// SND.UNA has moved, by an acknowledgement that echoes this timestamp, if any. Returns whether it
-// is that of a segment before the time-out sent it again: it was late, and the time-out for
-// nothing (RFC 3522 section 3.2).
-bool tcp_recovery_is_spurious(struct tcp_recovery *rec, bool has_ts_echo, uint32_t ts_echo);
+// SND.UNA has moved, by an acknowledgement that echoes this timestamp, if any. Returns whether that
+// is of a segment before the time-out sent it again: it was late, and the time-out for nothing (RFC
+// 3522 section 3.2). The first such acknowledgement behind a time-out tells.
+bool tcp_recovery_on_echo(struct tcp_recovery *rec, bool has_ts_echo, uint32_t ts_echo);
 // ... then it is over, and the window grows back fast, but not at once: `acked_len` octets were
 // acknowledged, `pipe` are in the network (RFC 4015 section 3.2, step 9).
 void tcp_recovery_take_back_timeout(struct tcp_recovery *rec, struct tcp_cc *cc, uint32_t acked_len,
                                     uint32_t pipe);
-// Whether the round trip that ends with SND.UNA here is the first of what was sent since one was
-// taken back (step 11).
-bool tcp_recovery_ends_spurious_round(struct tcp_recovery *rec, tcp_seq una);
+// ... or the window stays as small as it is, even if what was sent again arrives twice.
+void tcp_recovery_keep_window(struct tcp_recovery *rec);
+// A round trip was measured that ends with SND.UNA here. Returns whether it is the first of what was
+// sent since a time-out was taken back (step 11).
+bool tcp_recovery_on_round_trip(struct tcp_recovery *rec, tcp_seq una);
 
 // SND.UNA has moved. Returns whether the recovery is over with it.
 bool tcp_recovery_on_una(struct tcp_recovery *rec, struct tcp_cc *cc, tcp_seq una);

@@ -175,7 +175,8 @@ void tcp_scoreboard_mark_lost(struct tcp_scoreboard *sb, struct tcp_sent *sent)
 }
 
 // Where it belongs among those in the network, by the order of transmission: behind `after`, if
-// that is before it.
+// that is before it. What is lost by turns in the first and a later flight is looked for from the
+// beginning again and again, a time-out's worth at most.
 static void insert_sent(struct tcp_scoreboard *sb, struct tcp_sent *sent, struct tcp_sent *after)
 {
     struct list_link *at = &sb->sent; // behind this link

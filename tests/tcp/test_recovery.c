@@ -215,8 +215,8 @@ static void a_timeout_is_spurious_if_an_earlier_time_is_echoed(void **state)
             tcp_recovery_on_resent(&rec, 1000);
             tcp_recovery_on_resent(&rec, 2000); // the first counts
         }
-        bool is_spurious = tcp_recovery_is_spurious(&rec, cases[i].has_echo, cases[i].echo);
-        bool is_once_more = tcp_recovery_is_spurious(&rec, true, 999); // the first one tells
+        bool is_spurious = tcp_recovery_on_echo(&rec, cases[i].has_echo, cases[i].echo);
+        bool is_once_more = tcp_recovery_on_echo(&rec, true, 999); // the first one tells
         if (is_spurious != cases[i].is_spurious || is_once_more) {
             fail_msg("%s", cases[i].what);
         }
@@ -231,26 +231,62 @@ static void a_fast_recovery_is_not_taken_for_a_spurious_timeout(void **state)
     tcp_recovery_on_resent(&rec, 1000);
     tcp_recovery_on_una(&rec, &cc, WINDOW);
     tcp_recovery_enter(&rec, &cc, WINDOW, 2 * WINDOW, WINDOW);
-    assert_false(tcp_recovery_is_spurious(&rec, true, 999));
+    assert_false(tcp_recovery_on_echo(&rec, true, 999));
+}
+
+// Of a fast recovery something is lost, and stays so: the window shrank for that.
+static void a_timeout_of_a_fast_recovery_is_not_taken_for_spurious(void **state)
+{
+    (void)state;
+    enter();
+    tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
+    tcp_recovery_on_resent(&rec, 1000);
+    assert_false(tcp_recovery_on_echo(&rec, true, 999));
+}
+
+static void what_shrank_for_a_mark_stays_so_behind_a_spurious_timeout(void **state)
+{
+    (void)state;
+    begin();
+    assert_true(tcp_recovery_on_mark(&rec, &cc, 0, WINDOW, WINDOW));
+    const uint32_t ssthresh = cc.ssthresh;
+    assert_true(ssthresh < cc.cwnd);
+    tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
+    tcp_recovery_on_resent(&rec, 1000);
+    assert_true(tcp_recovery_on_echo(&rec, true, 999));
+    tcp_recovery_take_back_timeout(&rec, &cc, MSS, MSS);
+    assert_int_equal(cc.ssthresh, ssthresh);
+}
+
+static void a_window_that_is_kept_stays_small_if_all_arrives_twice(void **state)
+{
+    (void)state;
+    begin();
+    tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
+    tcp_recovery_on_resent(&rec, 1000);
+    tcp_recovery_keep_window(&rec);
+    assert_false(tcp_recovery_on_dsack(&rec, &cc, 0, MSS));
+    assert_int_equal(cc.cwnd, MSS);
 }
 
 // RFC 4015 section 3.2, steps 9 and 11.
 static void behind_a_spurious_timeout_slow_start_goes_on_to_where_it_was(void **state)
 {
     (void)state;
-    enter(); // its aim is half of the window
+    begin();
     cc.cwnd = 3 * MSS;
+    cc.ssthresh = 8 * MSS;
     tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
     tcp_recovery_on_resent(&rec, 1000);
     tcp_recovery_take_back_timeout(&rec, &cc, 20 * MSS, 3 * MSS);
     assert_int_equal(rec.phase, TCP_PHASE_OPEN);
     assert_int_equal(cc.cwnd, 3 * MSS + 10 * MSS); // what is in the network, an initial window
-    assert_int_equal(cc.ssthresh, WINDOW / 2);
+    assert_int_equal(cc.ssthresh, 8 * MSS);
     assert_false(tcp_recovery_on_dsack(&rec, &cc, 0, MSS)); // no news
     assert_int_equal(cc.cwnd, 13 * MSS);
-    assert_false(tcp_recovery_ends_spurious_round(&rec, WINDOW));
-    assert_true(tcp_recovery_ends_spurious_round(&rec, WINDOW + 1));
-    assert_false(tcp_recovery_ends_spurious_round(&rec, WINDOW + 2));
+    assert_false(tcp_recovery_on_round_trip(&rec, WINDOW));
+    assert_true(tcp_recovery_on_round_trip(&rec, WINDOW + 1));
+    assert_false(tcp_recovery_on_round_trip(&rec, WINDOW + 2));
 }
 
 // A path that takes other segments: what is counted in segments counts in those.
@@ -280,6 +316,9 @@ int main(void)
         cmocka_unit_test(what_is_taken_back_is_the_window_before_the_first),
         cmocka_unit_test(a_timeout_is_spurious_if_an_earlier_time_is_echoed),
         cmocka_unit_test(a_fast_recovery_is_not_taken_for_a_spurious_timeout),
+        cmocka_unit_test(a_timeout_of_a_fast_recovery_is_not_taken_for_spurious),
+        cmocka_unit_test(what_shrank_for_a_mark_stays_so_behind_a_spurious_timeout),
+        cmocka_unit_test(a_window_that_is_kept_stays_small_if_all_arrives_twice),
         cmocka_unit_test(behind_a_spurious_timeout_slow_start_goes_on_to_where_it_was),
         cmocka_unit_test(segments_of_another_length_are_counted_as_they_are),
         cmocka_unit_test(what_is_sent_again_outside_takes_nothing_back),
