@@ -161,10 +161,13 @@ static int options_repeat(const struct rs *rs, struct rdma_cm_id *id)
 {
     int reuse_addr = (rs->options.so >> SO_REUSEADDR & 1) != 0;
     int v6_only = (rs->options.ipv6 >> IPV6_V6ONLY & 1) != 0;
+    uint8_t tos = rs->options.tos;
     return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse_addr,
                            sizeof reuse_addr) == 0 &&
                    rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &v6_only,
-                                   sizeof v6_only) == 0
+                                   sizeof v6_only) == 0 &&
+                   (tos == 0 ||
+                    rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) == 0)
                ? 0
                : -1;
 }

@@ -29,7 +29,7 @@ int rfcntl(int socket, int cmd, ...)
         result = rs->descriptor_flags;
         break;
     case F_SETFD:
-        rs->descriptor_flags = va_arg(args, int);
+        rs->descriptor_flags = va_arg(args, int) & FD_CLOEXEC;
         break;
     default:
         result = rs_fail(ENOTSUP);
@@ -103,10 +103,11 @@ static int set_socket_option(struct rs *rs, int name, const void *value, int num
     return 0;
 }
 
-// Of a stream; rdma_cm has it as an octet.
+// Of a stream; rdma_cm has it as an octet. The lowest two bits are the network's (RFC 3168).
 static int set_tos(struct rs *rs, int number)
 {
-    uint8_t tos = (uint8_t)number;
+    enum { ECN = 3 };
+    uint8_t tos = (uint8_t)number & (uint8_t)~ECN;
     if (rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof tos) != 0) {
         return -1;
     }
@@ -191,20 +192,33 @@ static bool is_text(int level, int name)
     return level == IPPROTO_TCP && name == TCP_CONGESTION;
 }
 
-// What is not known here is, of datagrams, their UDP socket's.
-static int set_locked(struct rs *rs, int level, int name, const void *value, socklen_t len)
+// Options of IP may be an octet, as the kernel has it.
+static size_t least_len(int level, int name)
+{
+    return level == SOL_SOCKET && name == SO_LINGER ? sizeof(struct linger)
+           : level == IPPROTO_IP                    ? sizeof(uint8_t)
+                                                    : sizeof(int);
+}
+
+static int set_known(struct rs *rs, int level, int name, const void *value, socklen_t len)
 {
     int number = 0;
-    bool is_linger = level == SOL_SOCKET && name == SO_LINGER;
-    if (value != NULL && is_text(level, name)) {
-        return 0;
-    }
-    if (value == NULL || len < (is_linger ? sizeof(struct linger) : sizeof number)) {
+    if (value == NULL || len < least_len(level, name)) {
         return rs_fail(EINVAL);
     }
-    memcpy(&number, value, sizeof number);
-    int result = set_number(rs, level, name, value, number);
-    bool is_of_udp = result != 0 && errno == ENOTSUP && rs_is_datagram(rs) && level != SOL_RDMA;
+    memcpy(&number, value, len < sizeof number ? sizeof(uint8_t) : sizeof number);
+    return set_number(rs, level, name, value, number);
+}
+
+// What is not known here is, of datagrams, their UDP socket's, of whatever length.
+static int set_locked(struct rs *rs, int level, int name, const void *value, socklen_t len)
+{
+    bool has_udp = rs_is_datagram(rs) && level != SOL_RDMA;
+    if (value != NULL && is_text(level, name) && !has_udp) {
+        return 0;
+    }
+    int result = set_known(rs, level, name, value, len);
+    bool is_of_udp = result != 0 && (errno == ENOTSUP || errno == EINVAL) && has_udp;
     return is_of_udp ? setsockopt(rs->fd, level, name, value, len) : result;
 }
 
@@ -366,7 +380,7 @@ static int answer_find(struct rs *rs, int level, int name, struct answer *ret)
 {
     *ret = (struct answer){.len = sizeof ret->as.number};
     if (is_text(level, name)) {
-        ret->len = sizeof ret->as.text;
+        *ret = (struct answer){.len = sizeof ret->as.text, .as.text = ""};
         return 0;
     }
     if (level == IPPROTO_TCP && name == TCP_INFO && !rs_is_datagram(rs)) {

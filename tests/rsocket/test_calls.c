@@ -284,12 +284,14 @@ static void options_tell_what_a_socket_is(void **state)
 // What programs set of TCP, whether or not it has a meaning here.
 static void options_of_newer_programs_are_taken(void **state)
 {
-    int tos = 0x10;
+    int tos = 0x13;
     char name[16] = "x";
     socklen_t len = sizeof name;
     assert_int_equal(option_of(p.active, IPPROTO_IP, IP_TOS), 0);
     assert_int_equal(rsetsockopt(p.active, IPPROTO_IP, IP_TOS, &tos, sizeof tos), 0);
-    assert_int_equal(option_of(p.active, IPPROTO_IP, IP_TOS), 0x10);
+    assert_int_equal(option_of(p.active, IPPROTO_IP, IP_TOS), 0x10); // the rest is the network's
+    assert_int_equal(rsetsockopt(p.active, IPPROTO_IP, IP_TOS, &(uint8_t){0x20}, 1), 0);
+    assert_int_equal(option_of(p.active, IPPROTO_IP, IP_TOS), 0x20);
     assert_int_equal(rsetsockopt(p.active, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3), 0);
     assert_refused(rsetsockopt(p.active, IPPROTO_TCP, TCP_CONGESTION, NULL, 3), EINVAL);
     assert_int_equal(rgetsockopt(p.active, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);

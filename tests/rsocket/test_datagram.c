@@ -550,8 +550,15 @@ static void test_other_options_are_those_of_its_udp_socket(void **state)
         assert_int_equal(rgetsockopt(fd, rows[i].level, rows[i].name, &got, &len), 0);
         assert_int_equal(got, rows[i].name == SO_BROADCAST ? 1 : number);
     }
+    const uint8_t off = 0;
     int number = 1;
+    socklen_t len = sizeof number;
+    assert_int_equal(rsetsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &off, sizeof off), 0);
+    assert_int_equal(rgetsockopt(fd, IPPROTO_IP, IP_MULTICAST_LOOP, &number, &len), 0);
+    assert_int_equal(number, 0);
+    assert_int_equal(rsetsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 2), 0);
     assert_int_equal(rsetsockopt(fd, IPPROTO_TCP, TCP_CORK, &number, sizeof number), -1);
+    assert_int_equal(rsetsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "bbr", 3), -1);
     assert_int_equal(rclose(fd), 0);
 }
 

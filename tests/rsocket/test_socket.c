@@ -323,6 +323,39 @@ static void test_who_connects_again_after_a_refusal_hears_of_it(void **state)
     rclose(bound);
 }
 
+// How many sockets of this process lead to that port, and leave with this TOS.
+static unsigned marked_count(in_port_t port, int tos)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        struct sockaddr_in peer;
+        socklen_t peer_len = sizeof peer, len = sizeof(int);
+        int its_tos = -1;
+        count += getpeername(fd, (struct sockaddr *)&peer, &peer_len) == 0 &&
+                 peer.sin_port == port && getsockopt(fd, IPPROTO_IP, IP_TOS, &its_tos, &len) == 0 &&
+                 its_tos == tos;
+    }
+    return count;
+}
+
+static void test_what_was_set_goes_with_each_try(void **state)
+{
+    struct sockaddr_in addr, own;
+    int tos = 0x20;
+    int listener = bound_open(&addr), active = bound_open(&own);
+    struct pollfd writable = {.fd = active, .events = POLLOUT};
+    assert_int_equal(rsetsockopt(active, IPPROTO_IP, IP_TOS, &tos, sizeof tos), 0);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    assert_int_equal(errno, ECONNREFUSED);
+    assert_int_equal(rlisten(listener, 1), 0);
+    assert_int_equal(rfcntl(active, F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(rconnect(active, (struct sockaddr *)&addr, sizeof addr), -1);
+    struct pair p = {listener, active, raccept(listener, NULL, NULL)};
+    assert_int_equal(rpoll(&writable, 1, PATIENCE_MS), 1);
+    assert_int_equal(marked_count(addr.sin_port, tos), 1);
+    pair_close(&p);
+}
+
 // As programs do whose server is not there yet, with one socket.
 static void test_who_was_refused_connects_when_somebody_listens(void **state)
 {
@@ -661,6 +694,7 @@ int main(void)
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_who_connects_again_hears_what_has_come_of_it),
         cmocka_unit_test(test_who_connects_again_after_a_refusal_hears_of_it),
+        cmocka_unit_test(test_what_was_set_goes_with_each_try),
         cmocka_unit_test(test_who_was_refused_connects_when_somebody_listens),
         cmocka_unit_test(test_there_is_no_peer_before_the_connection),
         cmocka_unit_test(test_an_address_that_leads_nowhere_leaves_room_for_another),
