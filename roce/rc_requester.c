@@ -139,8 +139,10 @@ void rc_requester_advanced(struct rc *rc, uint64_t packet_count)
 static void note_left(struct rc *rc, uint64_t end, bool is_asking)
 {
     struct rc_requester *q = &rc->req;
+    // A round trip is measured of what leaves for the first time, and behind no hole, which has to
+    // close first.
     if (is_asking && q->probe.end == RC_MARK_NONE && q->send_mark >= q->sent_mark &&
-        !rc_has_hole(q)) { // which has to close first
+        !rc_has_hole(q)) {
         q->probe = (struct rc_probe){q->send_mark + 1, rc->wq.now};
     }
     rc->counters.requests_again += q->send_mark < q->sent_mark;

@@ -98,6 +98,12 @@ static int modify_check(const struct front_qp *qp, const struct ibv_qp_attr *att
 
 /* ---- what is done ---------------------------------------------------------------------------- */
 
+// Seven is the most that there is, and without a receive for ever.
+static uint8_t retries_of(uint8_t said)
+{
+    return said < RETRIES_MAX ? said : RETRIES_MAX;
+}
+
 // The QP's mutex held.
 static void attr_keep(struct ibv_qp_attr *kept, const struct ibv_qp_attr *attr, int mask)
 {
@@ -125,6 +131,9 @@ static void attr_keep(struct ibv_qp_attr *kept, const struct ibv_qp_attr *attr, 
 #undef KEEP
     kept->rq_psn &= PSN_MAX;
     kept->sq_psn &= PSN_MAX;
+    kept->min_rnr_timer &= RNR_TIMER_MAX;
+    kept->retry_cnt = retries_of(kept->retry_cnt);
+    kept->rnr_retry = retries_of(kept->rnr_retry);
 }
 
 static int meet(struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -162,12 +171,6 @@ static int change_stream(struct front_qp *qp, const struct ibv_qp_attr *attr, in
         }
     }
     return rnic_qp_change(qp->rnic_qp, &change);
-}
-
-// Seven is the most that there is, and without a receive for ever.
-static uint8_t retries_of(uint8_t said)
-{
-    return said < RETRIES_MAX ? said : RETRIES_MAX;
 }
 
 static int change_packets(struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)

@@ -161,6 +161,7 @@ static void wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
     int error = front_bind_fill(wqe, mw, rkey, bind_info, IBV_MW_TYPE_2);
     if (error != 0) {
         wr_refuse(front_of(qp), error);
+        return;
     }
     wqe->window = mw;
     front_of(qp)->has_bind = true;

@@ -77,8 +77,8 @@ struct send_wqe {
         uint32_t command; // WQE_ADVERTISE: its index
     };
     union {
-        uint64_t remote_addr;
-        void *window; // WQE_BIND_MW: the poster's own, who tells it of its key
+        uint64_t remote_addr; // of what has one
+        void *window;         // WQE_BIND_MW: the poster's own, who tells it of its key
     };
     union {
         struct {
