@@ -189,7 +189,9 @@ static int error_of_sense(const struct scsi_job *job)
 {
     struct scsi_failure sense;
     if (!scsi_sense_parse(job->sense, job->sense_len, &sense)) {
-        return job->status == SCSI_CHECK_CONDITION ? -EIO : -EBUSY;
+        return job->status == SCSI_CHECK_CONDITION        ? -EIO
+               : job->status == SCSI_RESERVATION_CONFLICT ? -EBADE // until it is released
+                                                          : -EBUSY;
     }
     switch (sense.key) {
     case SCSI_ILLEGAL_REQUEST:

@@ -132,6 +132,10 @@ static int parameters_parse(const char *text, struct remote_uri *ret, struct why
         len = strcspn(text + 1, "&") + 1; // with what stands before it
         snprintf(word, sizeof word, "%.*s", (int)len - 1, text + 1);
         const struct source_parameter *own = parameter_of(word);
+        if (memchr(word, '@', strcspn(word, "=")) != NULL) {
+            return fail(ret_why, "its URI", // which is of a password with a question mark
+                        "no parameter has an @ in its name; a question mark before it is %3F");
+        }
         if (own != NULL) {
             error = own->take(ret, word + strlen(own->key), ret_why);
         }

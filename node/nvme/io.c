@@ -217,23 +217,25 @@ static void execute_flush(struct nvme_command *command, instant_ns now)
 
 /* ---- Dataset Management ---------------------------------------------------------------------- */
 
-// The ranges lie in the scratch, and are trimmed one after the other.
+// The ranges lie in the scratch, and are trimmed one after the other, in the blocks that there were
+// when the command began.
 static void trim_next(struct nvme_command *command, instant_ns now)
 {
     const struct nvme_volume *volume = nvme_io_volume(command);
+    const uint64_t blocks = volume->blocks * volume->block_len / command->block_len;
     while (command->range_at < command->range_count) {
         const uint8_t *range =
             command->queue->parts.scratch.ptr + command->range_at * NVME_DSM_RANGE_LEN;
         uint64_t block = get_le64(range + NVME_DSM_RANGE_OFF_SLBA);
         uint64_t count = get_le32(range + NVME_DSM_RANGE_OFF_NLB);
-        if (block > volume->blocks || count > volume->blocks - block) {
+        if (block > blocks || count > blocks - block) {
             nvme_command_refuse(command, NVME_LBA_OUT_OF_RANGE, NVME_ERROR_NO_LOCATION);
             return;
         }
         command->range_at++;
         if (count > 0) {
-            nvme_command_submit(command, NODE_TRIM, 0, block * volume->block_len,
-                                count * volume->block_len, now);
+            nvme_command_submit(command, NODE_TRIM, 0, block * command->block_len,
+                                count * command->block_len, now);
             return;
         }
     }
@@ -258,6 +260,7 @@ static void execute_dsm(struct nvme_command *command, instant_ns now)
     }
     command->range_at = 0;
     command->range_count = count;
+    command->block_len = nvme_io_volume(command)->block_len;
     nvme_scratch_take(command, count * NVME_DSM_RANGE_LEN, on_ranges_scratch, now);
 }
 

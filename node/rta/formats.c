@@ -15,6 +15,8 @@ enum node_completion io_format_unanswered(int error)
     case ENOTCONN:
     case ETIMEDOUT:
         return NODE_RETRY;
+    case EBADE:
+        return NODE_RESERVED;
     case ENODEV:
     case ENXIO:
         return NODE_NO_VOLUME;

@@ -162,7 +162,7 @@ static void read_wanted(struct scsi_task *task, instant_ns now)
 {
     uint64_t wanted = ((uint64_t)task->in_max + task->block_len - 1) / task->block_len;
     uint64_t blocks = task->blocks < wanted ? task->blocks : wanted;
-    if (blocks == 0) {
+    if (blocks == 0 || task->is_aborted) {
         task_succeed(task, now);
     } else {
         task_submit(task, &read_way, NODE_READ, 0, task->lba, blocks, now);

@@ -334,6 +334,7 @@ static void what_no_device_answered_is_told_by_the_transport(void **state)
     } table[] = {
         {-ENOTCONN, NODE_RETRY},         {-ETIMEDOUT, NODE_RETRY}, {-ENODEV, NODE_NO_VOLUME},
         {-EOPNOTSUPP, NODE_UNSUPPORTED}, {-EPERM, NODE_READ_ONLY}, {-EIO, NODE_MEDIA},
+        {-EBADE, NODE_RESERVED},
     };
     for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct ddm_command command = {.transport_error = table[i].error};

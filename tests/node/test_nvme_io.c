@@ -319,6 +319,23 @@ static void a_range_beyond_the_volume_ends_the_command(void **state)
     }
 }
 
+static void ranges_are_of_the_blocks_that_there_were(void **state)
+{
+    static const uint64_t ranges[][2] = {{8, 8}, {16, 1}};
+    struct session session = session_of(ALL);
+    struct stage *s = session.stage;
+    assert_int_equal(trim(&session, ranges, 2).status, AT_CTA);
+    s->rows[0].profile.block_size = 8 * STAGE_BLOCK;
+    stage_advertise(s);
+    stage_complete(s, stage_take(s), NODE_OK);
+    const struct service_request *request = stage_take(s);
+    assert_int_equal(request->offset, 16 * STAGE_BLOCK);
+    assert_int_equal(request->len, STAGE_BLOCK);
+    stage_complete(s, (struct service_request *)request, NODE_OK);
+    assert_int_equal(line_answer(session.io).status, NVME_OK);
+    session_leave(&session);
+}
+
 static void as_many_ranges_as_there_can_be_are_taken(void **state)
 {
     static uint64_t ranges[NVME_DSM_RANGE_MAX][2];
@@ -468,6 +485,7 @@ int main(void)
         cmocka_unit_test(a_flush_of_all_ends_with_the_first_that_fails),
         cmocka_unit_test(ranges_to_the_end_of_the_volume_are_trimmed_and_empty_ones_passed_over),
         cmocka_unit_test(a_range_beyond_the_volume_ends_the_command),
+        cmocka_unit_test(ranges_are_of_the_blocks_that_there_were),
         cmocka_unit_test(as_many_ranges_as_there_can_be_are_taken),
         cmocka_unit_test(a_queue_takes_as_many_commands_as_it_is_deep),
         cmocka_unit_test(data_are_named_by_lists_alone_and_come_back_by_no_capsule),

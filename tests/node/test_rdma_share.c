@@ -58,7 +58,9 @@ static void expect_share(const char *option, unsigned share)
     struct node node = {0};
     node_spawn(&node, "--iscsi-rdma=127.0.0.1:0", "iscsi+rdma://127.0.0.1:", "ram:1M", option);
     for (unsigned i = 0; i < share; i++) {
-        assert_true(connect_from("127.0.0.1", node.port, &ids[i]));
+        if (!connect_from("127.0.0.1", node.port, &ids[i])) {
+            fail_msg("connection %u of %u: %s", i + 1, share, strerror(errno));
+        }
     }
     assert_false(connect_from("127.0.0.1", node.port, &ids[share]));
     assert_true(connect_from("127.0.0.2", node.port, &ids[share + 1]));

@@ -88,6 +88,7 @@ static void each_bound_is_kept_or_named(void **state)
         {"iscsi://h/*/1", "the pattern is of names of targets"},
         {"iscsi://me%25p/*w@h/*", "a slash before it is %2F"},
         {"iscsi://me%25p/w*@h", "a slash before it is %2F"},
+        {"iscsi://me%25p/w*?x@h/*", "a question mark before it is %3F"},
         {"iscsi:///*", "there is no host"},
         {"iscsi://:3260/*", "there is no host"},
         {"iscsi://me%25pw@/*", "there is no host"},

@@ -107,6 +107,17 @@ static void what_waits_and_is_aborted_keeps_nobody_waiting(void **state)
     expect_asked("");
 }
 
+static void what_is_aborted_while_it_is_made_stable_is_not_read(void **state)
+{
+    stage->holds = true;
+    stage_begin(&tasks[0], 0, CDB(0x28, 8, [8] = 1), 512, 0); // FUA
+    expect_asked("flush 0+0\n");
+    task_abort(&tasks[0], 0);
+    stage_release();
+    expect_asked("");
+    assert_int_equal(stage->ended, 1);
+}
+
 // A reader that is slow to take its data has done with the unit.
 static void what_is_delivered_keeps_nobody_waiting(void **state)
 {
@@ -144,6 +155,7 @@ int main(void)
         STAGE_TEST(heads_of_the_queue_go_first),
         STAGE_TEST(what_waits_begins_in_order),
         STAGE_TEST(what_waits_and_is_aborted_keeps_nobody_waiting),
+        STAGE_TEST(what_is_aborted_while_it_is_made_stable_is_not_read),
         STAGE_TEST(what_is_delivered_keeps_nobody_waiting),
         STAGE_TEST(who_asks_what_it_is_waits_for_nobody),
         STAGE_TEST(other_attributes_are_refused),
