@@ -35,7 +35,7 @@ help:
 	@echo 'make demo       install the packages needed, build, show RDMA programs and a storage node'
 	@echo 'make pictures   draw docs/pictures again, from runs on this machine'
 	@echo 'make html       the documents as a site of plain files, in $(BUILD)/html/'
-	@echo 'make check      install the packages needed, build, run every test (also sanitized)'
+	@echo 'make check      install the packages needed, build, run our own tests (also sanitized)'
 	@echo 'make judges     ... by foreign programs, and beside whole systems: kernels, Ceph, MPI'
 	@echo 'make ci         make check and make judges, with one count: what .ci/run does'
 	@echo 'make bench      measure; BENCH=group for one group; writes $(BUILD)/bench.json and .html'

@@ -353,7 +353,7 @@ void nvme_connect_forget(struct nvme_queue *queue);
 
 /* ---- io.c ------------------------------------------------------------------------------------ */
 
-// Of the namespace that the command names.
+// The volume of the namespace that the command names.
 static inline const struct nvme_volume *nvme_io_volume(const struct nvme_command *command)
 {
     return &command->queue->controller->namespaces[command->nsid - 1].volume;

@@ -399,8 +399,12 @@ the_lint = load_lint()
 
 
 def lint(root, check):
-    with contextlib.redirect_stdout(io.StringIO()) as said:
-        status = the_lint.main(['--root', str(root), check])
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            status = the_lint.main(['--root', str(root), check])
+    except (Exception, SystemExit) as error:  # of this case alone
+        return 2, f'{said.getvalue()}{error!r}'
     return status, said.getvalue()
 
 

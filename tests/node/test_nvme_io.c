@@ -178,9 +178,7 @@ static void a_command_moves_so_much_at_most(void **state)
     }
 }
 
-/* ---- Flush ----------------------------------------------------------------------------------- */
-
-// ... by a flush that reservations have be a read.
+// By a flush, which to reservations is a read.
 static void what_is_read_with_fua_is_made_stable_before(void **state)
 {
     static const struct {
@@ -216,6 +214,8 @@ static void what_is_read_with_fua_is_made_stable_before(void **state)
         session_leave(&session);
     }
 }
+
+/* ---- Flush ----------------------------------------------------------------------------------- */
 
 static void a_volume_that_needs_no_flush_is_asked_for_none(void **state)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a node counts, as `weft status --json` and /metrics tell it: every number, and no other."""
+"""What a node counts, as its socket and /metrics tell it: every number, and no other."""
 
 import re
 import tempfile

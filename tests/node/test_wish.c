@@ -219,6 +219,7 @@ static void a_rate_is_taken_out_of_the_uri(void **state)
         {"delay+ram:1M?bps=10M&delay.read=1s&iops=1000000000", "delay+ram:1M?delay.read=1s",
          1000000000, 10 << 20},
         {"ram:1M?allow=iops=5", "ram:1M", 0, 0},
+        {"ram:1M?bps=0000000000000000000000000000000000000001K", "ram:1M", 0, 1 << 10},
     };
     static const struct {
         const char *text, *said;
