@@ -193,14 +193,14 @@ static int standby_take(struct volume_wish *wish, const char *value, struct why 
     return 0;
 }
 
-typedef int wish_take(struct volume_wish *wish, const char *value, struct why *ret_why);
+typedef int wish_taker(struct volume_wish *wish, const char *value, struct why *ret_why);
 
 // NULL: what the `len` characters say is the driver's business.
-static wish_take *take_of(const char *key, size_t len)
+static wish_taker *taker_of(const char *key, size_t len)
 {
     static const struct {
         const char *key;
-        wish_take *take;
+        wish_taker *take;
     } rows[] = {
         {"allow", allow_take},   {"iops", iops_take}, {"bps", bps_take},
         {"nqn", nqn_take},       {"nsid", nsid_take}, {"standby", standby_take},
@@ -216,7 +216,7 @@ static wish_take *take_of(const char *key, size_t len)
 
 int wish_key_set(struct volume_wish *wish, const char *key, const char *value, struct why *ret_why)
 {
-    wish_take *take = take_of(key, strlen(key));
+    wish_taker *take = taker_of(key, strlen(key));
     return take != NULL ? take(wish, value, ret_why) : -ENOENT;
 }
 
@@ -232,7 +232,7 @@ static int own_words_take(struct volume_wish *wish, struct why *ret_why)
         size_t len = strcspn(word + 1, "&") + 1; // with what stands before it
         next = word[len] != '\0' ? word + len : NULL;
         size_t key_len = strcspn(word + 1, "=&");
-        wish_take *take = word[1 + key_len] == '=' ? take_of(word + 1, key_len) : NULL;
+        wish_taker *take = word[1 + key_len] == '=' ? taker_of(word + 1, key_len) : NULL;
         if (take != NULL) {
             size_t before_len = key_len + 2;
             char value[UNIT_URI_MAX];

@@ -22,8 +22,8 @@ struct wish {
     char hostnqn[NVME_NQN_MAX];
 };
 
-static void refuse(struct nvme_command *command, const struct wish *wish, unsigned status,
-                   const char *why)
+static void connect_refuse(struct nvme_command *command, const struct wish *wish, unsigned status,
+                           const char *why)
 {
     struct nvme_queue *queue = command->queue;
     struct client client = {.address = ""};
@@ -39,11 +39,11 @@ static void refuse(struct nvme_command *command, const struct wish *wish, unsign
 }
 
 // The result says where the parameter stands that is wrong.
-static void refuse_parameter(struct nvme_command *command, const struct wish *wish,
-                             unsigned location, const char *why)
+static void connect_refuse_parameter(struct nvme_command *command, const struct wish *wish,
+                                     unsigned location, const char *why)
 {
     command->result = location;
-    refuse(command, wish, NVME_CONNECT_INVALID | NVME_STATUS_DNR, why);
+    connect_refuse(command, wish, NVME_CONNECT_INVALID | NVME_STATUS_DNR, why);
 }
 
 // A name ends within its field, and is no longer than names may be. A host may have none: there is
@@ -99,12 +99,13 @@ static void controller_begin(struct nvme_command *command, const struct wish *wi
 {
     struct nvme_queue *queue = command->queue;
     if (!nvme_controller_is_allowed(queue->target, queue->parts.host, is_discovery)) {
-        refuse(command, wish, NVME_CONNECT_BUSY, "too many controllers are of its address");
+        connect_refuse(command, wish, NVME_CONNECT_BUSY, "too many controllers are of its address");
         return;
     }
     struct nvme_controller *c = nvme_controller_begin(queue->target);
     if (c == NULL) {
-        refuse(command, wish, NVME_CONNECT_BUSY, "the node has as many controllers as it can");
+        connect_refuse(command, wish, NVME_CONNECT_BUSY,
+                       "the node has as many controllers as it can");
         return;
     }
     c->is_discovery = is_discovery;
@@ -126,19 +127,19 @@ static void connect_admin(struct nvme_command *command, const struct wish *wish,
     enum nvme_found found =
         is_discovery ? NVME_FOUND_READY : nvme_subsystem_find(target, wish->subnqn, &client);
     if (wish->cntlid != NVME_CNTLID_DYNAMIC) {
-        refuse_parameter(command, wish, NVME_CONNECT_DATA_OFF_CNTLID | NVME_CONNECT_IN_DATA,
-                         "an admin queue names a controller");
+        connect_refuse_parameter(command, wish, NVME_CONNECT_DATA_OFF_CNTLID | NVME_CONNECT_IN_DATA,
+                                 "an admin queue names a controller");
     } else if (found == NVME_FOUND_NOTHING) {
-        refuse_parameter(command, wish, NVME_CONNECT_DATA_OFF_SUBNQN | NVME_CONNECT_IN_DATA,
-                         "there is no such subsystem");
+        connect_refuse_parameter(command, wish, NVME_CONNECT_DATA_OFF_SUBNQN | NVME_CONNECT_IN_DATA,
+                                 "there is no such subsystem");
     } else if (found == NVME_FOUND_NOT_ALLOWED) {
-        refuse(command, wish, NVME_CONNECT_INVALID_HOST | NVME_STATUS_DNR,
-               "it is not on the volume's list of clients (`allow`)");
+        connect_refuse(command, wish, NVME_CONNECT_INVALID_HOST | NVME_STATUS_DNR,
+                       "it is not on the volume's list of clients (`allow`)");
     } else if (wish->kato_ms > NVME_KATO_MAX_MS) {
-        refuse_parameter(command, wish, NVME_CONNECT_OFF_KATO,
-                         "its keep-alive time-out is beyond an hour");
+        connect_refuse_parameter(command, wish, NVME_CONNECT_OFF_KATO,
+                                 "its keep-alive time-out is beyond an hour");
     } else if (target->is_stopping || found == NVME_FOUND_NOT_READY) {
-        refuse(command, wish, NVME_CONNECT_BUSY, "the volume is not ready");
+        connect_refuse(command, wish, NVME_CONNECT_BUSY, "the volume is not ready");
     } else {
         controller_begin(command, wish, is_discovery, now);
     }
@@ -210,13 +211,13 @@ static void connect_io(struct nvme_command *command, const struct wish *wish)
     const char *why = NULL;
     unsigned fault = io_fault(c, wish, queue, &why);
     if (fault != 0) {
-        refuse_parameter(command, wish, fault, why);
+        connect_refuse_parameter(command, wish, fault, why);
     } else if ((c->csts & NVME_CSTS_RDY) == 0) {
-        refuse(command, wish, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
-               "the controller is not enabled");
+        connect_refuse(command, wish, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
+                       "the controller is not enabled");
     } else if (c->queues[wish->qid] != NULL) {
-        refuse(command, wish, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
-               "the queue is there already");
+        connect_refuse(command, wish, NVME_COMMAND_SEQUENCE_ERROR | NVME_STATUS_DNR,
+                       "the queue is there already");
     } else {
         adopt(queue, command, wish);
         nvme_controller_join(c, queue);
@@ -236,11 +237,13 @@ static void on_connect_data(struct nvme_command *command, instant_ns now)
                         .hostid = data + NVME_CONNECT_DATA_OFF_HOSTID};
     const bool has_end = name_take(wish.subnqn, data + NVME_CONNECT_DATA_OFF_SUBNQN);
     if (!has_end || wish.subnqn[0] == '\0') {
-        refuse_parameter(command, &wish, NVME_CONNECT_DATA_OFF_SUBNQN | NVME_CONNECT_IN_DATA,
-                         "the subsystem's name is empty or does not end");
+        connect_refuse_parameter(command, &wish,
+                                 NVME_CONNECT_DATA_OFF_SUBNQN | NVME_CONNECT_IN_DATA,
+                                 "the subsystem's name is empty or does not end");
     } else if (!name_take(wish.hostnqn, data + NVME_CONNECT_DATA_OFF_HOSTNQN)) {
-        refuse_parameter(command, &wish, NVME_CONNECT_DATA_OFF_HOSTNQN | NVME_CONNECT_IN_DATA,
-                         "the host's name does not end");
+        connect_refuse_parameter(command, &wish,
+                                 NVME_CONNECT_DATA_OFF_HOSTNQN | NVME_CONNECT_IN_DATA,
+                                 "the host's name does not end");
     } else if (wish.qid == 0) {
         connect_admin(command, &wish, now);
     } else {
@@ -269,13 +272,14 @@ static void execute_connect(struct nvme_command *command, instant_ns now)
     if (queue->state != NVME_QUEUE_NEW) {
         nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_FCTYPE);
     } else if (get_le16(sqe + NVME_CONNECT_OFF_RECFMT) != 0) {
-        refuse(command, NULL, NVME_CONNECT_INCOMPATIBLE | NVME_STATUS_DNR,
-               "the record format is not 0");
+        connect_refuse(command, NULL, NVME_CONNECT_INCOMPATIBLE | NVME_STATUS_DNR,
+                       "the record format is not 0");
     } else if (queue->parts.qid >= 0 && queue->parts.qid != qid) {
-        refuse_parameter(command, NULL, NVME_CONNECT_OFF_QID,
-                         "the queue is not the one that the connection is for");
+        connect_refuse_parameter(command, NULL, NVME_CONNECT_OFF_QID,
+                                 "the queue is not the one that the connection is for");
     } else if (sqsize == 0 || sqsize >= NVME_QUEUE_DEPTH_MAX) {
-        refuse_parameter(command, NULL, NVME_CONNECT_OFF_SQSIZE, "a queue has 2 to 128 entries");
+        connect_refuse_parameter(command, NULL, NVME_CONNECT_OFF_SQSIZE,
+                                 "a queue has 2 to 128 entries");
     } else if (nvme_command_can_move(command, NVME_CONNECT_DATA_LEN)) {
         queue->state = NVME_QUEUE_CONNECTING;
         nvme_scratch_take(command, NVME_CONNECT_DATA_LEN, on_connect_scratch, now);

@@ -146,10 +146,10 @@ static void get_host_identifier(struct nvme_command *command, instant_ns now)
     }
 }
 
+// The Connect has told it.
 static void set_host_identifier(struct nvme_command *command, instant_ns now)
 {
-    nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR,
-                        NVME_SQE_OFF_CDW10); // the Connect has told it
+    nvme_command_refuse(command, NVME_COMMAND_SEQUENCE_ERROR, NVME_SQE_OFF_CDW10);
 }
 
 /* ---- reservations ---------------------------------------------------------------------------- */

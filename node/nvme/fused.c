@@ -38,8 +38,8 @@ static bool names_sgl(const struct nvme_command *command)
 }
 
 // Refuses one of them, by itself. NULL: neither.
-static struct nvme_command *refuse(struct nvme_command *compare, struct nvme_command *write,
-                                   uint64_t *ret_offset, uint64_t *ret_len)
+static struct nvme_command *refuse_half(struct nvme_command *compare, struct nvme_command *write,
+                                        uint64_t *ret_offset, uint64_t *ret_len)
 {
     if (!names_sgl(compare) || compare->sqe[NVME_SQE_OFF_OPCODE] != NVME_IO_COMPARE) {
         nvme_command_refuse(compare, NVME_INVALID_FIELD, NVME_SQE_OFF_FLAGS);
@@ -82,7 +82,7 @@ static void on_bound(struct nvme_command *write, enum node_completion bound, ins
 static void execute_pair(struct nvme_command *compare, struct nvme_command *write, instant_ns now)
 {
     uint64_t offset, len;
-    const struct nvme_command *refused = refuse(compare, write, &offset, &len);
+    const struct nvme_command *refused = refuse_half(compare, write, &offset, &len);
     if (refused != NULL) {
         nvme_command_refuse(refused == compare ? write : compare, NVME_FAILED_FUSED,
                             NVME_ERROR_NO_LOCATION);
