@@ -93,8 +93,8 @@ void tcp_recovery_take_back_timeout(struct tcp_recovery *rec, struct tcp_cc *cc,
                                     uint32_t pipe);
 // ... or the window stays as small as it is, even if what was sent again arrives twice.
 void tcp_recovery_keep_window(struct tcp_recovery *rec);
-// A round trip was measured that ends with SND.UNA here. Returns whether it is the first of what was
-// sent since a time-out was taken back (step 11).
+// A round trip was measured that ends with SND.UNA here. Returns whether it is the first of what
+// was sent since a time-out was taken back (step 11).
 bool tcp_recovery_on_round_trip(struct tcp_recovery *rec, tcp_seq una);
 
 // SND.UNA has moved. Returns whether the recovery is over with it.

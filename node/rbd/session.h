@@ -1,7 +1,8 @@
 // One connection with a cluster and one image opened by it, with its lock where it is written to.
 // A client that has been blocklisted stays so: for another try all of it is made anew.
 //
-// Threads: one at a time, and all of these block. What weft calls of the driver does not (driver.c).
+// Threads: one at a time, and all of these block. What weft calls of the driver does not
+// (driver.c).
 #pragma once
 
 #include <rados/librados.h>

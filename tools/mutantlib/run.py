@@ -96,8 +96,8 @@ def confinement():
 
 
 def is_left_out(facts):
-    """What reads the sources, in which a mutant is to differ; what is long; whole systems; what is a
-    part of another test."""
+    """What reads the sources, in which a mutant is to differ; what is long; whole systems; what is
+    a part of another test."""
     suites = {suite.split(':')[-1] for suite in facts['suite']}
     is_part = '@short' in facts['name']
     return facts['name'].split('/')[0] == 'lint' or is_part or bool(suites & {'soak', 'system'})
