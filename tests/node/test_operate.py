@@ -253,7 +253,7 @@ def status_tells_people_and_programs():
         text = weft('status', node.process.pid).stdout
         assert re.search(r'\n  ram +ready +1M ram ', text), text
         assert re.search(r'\n  RTA .*\n  ram +ready ', text), text
-        found = json.loads(weft('status', '--json', node.process.pid).stdout)
+        found, = json.loads(weft('status', '--json', node.process.pid).stdout)
         assert found['volumes'][0]['uri'] == node.uri('ram'), found
     expect_error(weft('status', node.process.pid), 1, 'no weft serve of yours')
 
