@@ -6,6 +6,9 @@
 // other attributes of an InfiniBand connection (time-outs, retries, sequence numbers) mean nothing:
 // they are kept and told again by ibv_query_qp. Transports of packets are told all of them.
 
+#include <stddef.h>
+#include <string.h>
+
 #include "base/check.h"
 #include "base/port_datagram.h"
 #include "base/qp_state.h"
@@ -104,6 +107,19 @@ static uint8_t retries_of(uint8_t said)
     return said < RETRIES_MAX ? said : RETRIES_MAX;
 }
 
+// As much of it as counts. Programs of old have nothing where rate_limit is.
+static struct ibv_qp_attr clipped(const struct ibv_qp_attr *attr)
+{
+    struct ibv_qp_attr clipped = {0};
+    memcpy(&clipped, attr, offsetof(struct ibv_qp_attr, rate_limit));
+    clipped.rq_psn &= PSN_MAX;
+    clipped.sq_psn &= PSN_MAX;
+    clipped.min_rnr_timer &= RNR_TIMER_MAX;
+    clipped.retry_cnt = retries_of(attr->retry_cnt);
+    clipped.rnr_retry = retries_of(attr->rnr_retry);
+    return clipped;
+}
+
 // The QP's mutex held.
 static void attr_keep(struct ibv_qp_attr *kept, const struct ibv_qp_attr *attr, int mask)
 {
@@ -129,11 +145,6 @@ static void attr_keep(struct ibv_qp_attr *kept, const struct ibv_qp_attr *attr, 
     KEEP(IBV_QP_AV, ah_attr)
     KEEP(IBV_QP_DEST_QPN, dest_qp_num)
 #undef KEEP
-    kept->rq_psn &= PSN_MAX;
-    kept->sq_psn &= PSN_MAX;
-    kept->min_rnr_timer &= RNR_TIMER_MAX;
-    kept->retry_cnt = retries_of(kept->retry_cnt);
-    kept->rnr_retry = retries_of(kept->rnr_retry);
 }
 
 static int meet(struct front_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -184,14 +195,14 @@ static int change_packets(struct front_qp *qp, const struct ibv_qp_attr *attr, i
         .qkey = attr->qkey,
         .path_mtu = mask & IBV_QP_PATH_MTU ? FRONT_MTU_LEN(attr->path_mtu) : 0,
         .dest_qp_num = attr->dest_qp_num,
-        .rq_psn = attr->rq_psn & PSN_MAX,
-        .sq_psn = attr->sq_psn & PSN_MAX,
+        .rq_psn = attr->rq_psn,
+        .sq_psn = attr->sq_psn,
         .max_rd_atomic = attr->max_rd_atomic,
         .max_dest_rd_atomic = attr->max_dest_rd_atomic,
         .timeout = attr->timeout,
-        .retry_count = retries_of(attr->retry_cnt),
-        .rnr_retry_count = retries_of(attr->rnr_retry),
-        .min_rnr_timer = attr->min_rnr_timer & RNR_TIMER_MAX,
+        .retry_count = attr->retry_cnt,
+        .rnr_retry_count = attr->rnr_retry,
+        .min_rnr_timer = attr->min_rnr_timer,
         .tells_drained = attr->en_sqd_async_notify != 0,
     };
     if (mask & IBV_QP_AV && front_path_fill(qp->qp.context, &attr->ah_attr, &change.path) != 0) {
@@ -213,15 +224,17 @@ int ibv_modify_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int attr_mask
     if (error != 0) {
         return front_fail(error);
     }
-    error = front_identity_of(ibv_qp->context)->has_streams ? change_stream(qp, attr, attr_mask)
-                                                            : change_packets(qp, attr, attr_mask);
+    const struct ibv_qp_attr counts = clipped(attr);
+    error = front_identity_of(ibv_qp->context)->has_streams
+                ? change_stream(qp, &counts, attr_mask)
+                : change_packets(qp, &counts, attr_mask);
     if (error != 0) {
         return front_fail(-error);
     }
     pthread_mutex_lock(&ibv_qp->mutex);
-    attr_keep(&qp->attr, attr, attr_mask);
+    attr_keep(&qp->attr, &counts, attr_mask);
     if (attr_mask & IBV_QP_STATE) {
-        ibv_qp->state = attr->qp_state;
+        ibv_qp->state = counts.qp_state;
     }
     pthread_mutex_unlock(&ibv_qp->mutex);
     return 0;
