@@ -200,25 +200,27 @@ static size_t least_len(int level, int name)
                                                     : sizeof(int);
 }
 
-static int set_known(struct rs *rs, int level, int name, const void *value, socklen_t len)
+// What is not known here is, of datagrams, their UDP socket's, of whatever length.
+static bool may_be_of_udp(struct rs *rs, int level)
 {
-    int number = 0;
-    if (value == NULL || len < least_len(level, name)) {
-        return rs_fail(EINVAL);
-    }
-    memcpy(&number, value, len < sizeof number ? sizeof(uint8_t) : sizeof number);
-    return set_number(rs, level, name, value, number);
+    return rs_is_datagram(rs) && level != SOL_RDMA;
 }
 
-// What is not known here is, of datagrams, their UDP socket's, of whatever length.
 static int set_locked(struct rs *rs, int level, int name, const void *value, socklen_t len)
 {
-    bool has_udp = rs_is_datagram(rs) && level != SOL_RDMA;
+    int number = 0, result = -1;
+    bool has_udp = may_be_of_udp(rs, level);
+    bool is_whole = value != NULL && len >= least_len(level, name);
     if (value != NULL && is_text(level, name) && !has_udp) {
         return 0;
     }
-    int result = set_known(rs, level, name, value, len);
-    bool is_of_udp = result != 0 && (errno == ENOTSUP || errno == EINVAL) && has_udp;
+    if (is_whole) {
+        memcpy(&number, value, len < sizeof number ? sizeof(uint8_t) : sizeof number);
+        result = set_number(rs, level, name, value, number);
+    } else if (!has_udp) {
+        return rs_fail(EINVAL);
+    }
+    bool is_of_udp = has_udp && result != 0 && (!is_whole || errno == ENOTSUP);
     return is_of_udp ? setsockopt(rs->fd, level, name, value, len) : result;
 }
 
@@ -407,7 +409,7 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
     }
     struct answer answer;
     int result = answer_find(rs, level, optname, &answer);
-    bool is_of_udp = result != 0 && errno == ENOTSUP && rs_is_datagram(rs) && level != SOL_RDMA;
+    bool is_of_udp = result != 0 && errno == ENOTSUP && may_be_of_udp(rs, level);
     if (is_of_udp) {
         result = getsockopt(rs->fd, level, optname, optval, optlen);
     }
