@@ -127,6 +127,18 @@ static void insert_lost(struct tcp_scoreboard *sb, struct tcp_sent *sent)
     list_push_tail(before, &sent->link);
 }
 
+// Into the list of what is in the network, by the order of transmission: what was just sent again
+// goes last, and so does most of what was taken for lost, but for what was sent again since.
+static void insert_sent(struct tcp_scoreboard *sb, struct tcp_sent *sent)
+{
+    struct list_link *before = &sb->sent; // the link that it will precede
+    while (before->prev != &sb->sent &&
+           LIST_ENTRY(before->prev, struct tcp_sent, link)->number > sent->number) {
+        before = before->prev;
+    }
+    list_push_tail(before, &sent->link);
+}
+
 static void set_condition(struct tcp_scoreboard *sb, struct tcp_sent *sent,
                           enum tcp_sent_condition condition)
 {
@@ -135,7 +147,7 @@ static void set_condition(struct tcp_scoreboard *sb, struct tcp_sent *sent,
     count_condition(sb, sent, plus);
     list_remove(&sent->link);
     if (condition == TCP_SENT_IN_NETWORK) {
-        list_push_tail(&sb->sent, &sent->link);
+        insert_sent(sb, sent);
     } else if (condition == TCP_SENT_LOST) {
         insert_lost(sb, sent);
     }
@@ -174,31 +186,11 @@ void tcp_scoreboard_mark_lost(struct tcp_scoreboard *sb, struct tcp_sent *sent)
     set_condition(sb, sent, TCP_SENT_LOST);
 }
 
-// Where it belongs among those in the network, by the order of transmission: behind `after`, if
-// that is before it. What is lost by turns in the first and a later flight is looked for from the
-// beginning again and again, a time-out's worth at most.
-static void insert_sent(struct tcp_scoreboard *sb, struct tcp_sent *sent, struct tcp_sent *after)
-{
-    struct list_link *at = &sb->sent; // behind this link
-    if (after != NULL && after->number < sent->number) {
-        at = &after->link;
-    }
-    while (at->next != &sb->sent &&
-           LIST_ENTRY(at->next, struct tcp_sent, link)->number < sent->number) {
-        at = at->next;
-    }
-    list_push_head(at, &sent->link);
-}
-
 void tcp_scoreboard_unmark_lost(struct tcp_scoreboard *sb)
 {
-    struct tcp_sent *found = NULL, *sent; // by sequence number, so mostly in the order of sending
+    struct tcp_sent *sent;
     while ((sent = tcp_scoreboard_first_lost(sb)) != NULL) {
-        count_condition(sb, sent, minus);
-        sent->condition = TCP_SENT_IN_NETWORK;
-        list_remove(&sent->link);
-        insert_sent(sb, sent, found);
-        found = sent;
+        set_condition(sb, sent, TCP_SENT_IN_NETWORK);
     }
 }
 
