@@ -1,23 +1,7 @@
 // Connections made, refused and ended, over a net that loses nothing.
 #include "base/bytes.h"
 #include "base/wildcard.h"
-#include "tests/ibcm/net.h"
-
-static struct net net;
-#define A (&net.hosts[0])
-#define B (&net.hosts[1])
-
-static int set_up(void **state)
-{
-    net_init(&net, 1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    net_fini(&net);
-    return 0;
-}
+#include "tests/ibcm/net_of_test.h"
 
 static void a_connection_is_established_at_both_ends(void **state)
 {
@@ -689,8 +673,6 @@ static void what_nobody_holds_is_given_back(void **state)
     assert_int_equal(A->count[IBCM_EVENT_DISCONNECTED], 200);
     assert_int_equal(B->count[IBCM_EVENT_DISCONNECTED], 200);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

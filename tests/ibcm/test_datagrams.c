@@ -1,21 +1,5 @@
 // Ports of datagrams (SIDR, 12.11): which queue pair serves one.
-#include "tests/ibcm/net.h"
-
-static struct net net;
-#define A (&net.hosts[0])
-#define B (&net.hosts[1])
-
-static int set_up(void **state)
-{
-    net_init(&net, 1);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    net_fini(&net);
-    return 0;
-}
+#include "tests/ibcm/net_of_test.h"
 
 static void a_port_is_resolved(void **state)
 {
@@ -92,8 +76,6 @@ static void who_listens_a_moment_too_late_is_found(void **state)
     assert_int_equal(A->last, IBCM_EVENT_ESTABLISHED);
     assert_int_equal(A->peer.qp_num, B->params.qp_num);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

@@ -1,26 +1,10 @@
 // How long a state lasts, by the times that either end has named; what is said again, and why.
-#include "tests/ibcm/net.h"
+#include "tests/ibcm/net_of_test.h"
 #include "wire/ib_time.h"
-
-static struct net net;
-#define A (&net.hosts[0])
-#define B (&net.hosts[1])
 
 static duration_ns lifetime_ns(void)
 {
     return ib_time_ns(net_config().packet_lifetime);
-}
-
-static int setup(void **state)
-{
-    net_init(&net, 1);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    net_fini(&net);
-    return 0;
 }
 
 // Event by event, until the connection is in this state.
@@ -151,19 +135,17 @@ static void only_what_was_asked_for_counts_as_said_again(void **state)
     assert_int_equal(ibcm_counters(B->ibcm)->answered_again, 0);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(a_request_is_said_again_when_its_answer_is_late),
-        CASE(an_answer_is_said_again_when_its_answer_is_late),
-        CASE(an_answer_is_said_again_as_often_as_the_request_says),
-        CASE(an_answer_to_a_datagrams_request_is_kept_as_long_as_it_may_be_repeated),
-        CASE(who_was_told_to_wait_waits_as_long_and_for_the_way),
-        CASE(time_wait_lasts_as_long_as_packets_live),
-        CASE(who_comes_again_when_it_is_over_hears_that_it_is_stale),
-        CASE(only_what_was_asked_for_counts_as_said_again),
+        TEST(a_request_is_said_again_when_its_answer_is_late),
+        TEST(an_answer_is_said_again_when_its_answer_is_late),
+        TEST(an_answer_is_said_again_as_often_as_the_request_says),
+        TEST(an_answer_to_a_datagrams_request_is_kept_as_long_as_it_may_be_repeated),
+        TEST(who_was_told_to_wait_waits_as_long_and_for_the_way),
+        TEST(time_wait_lasts_as_long_as_packets_live),
+        TEST(who_comes_again_when_it_is_over_hears_that_it_is_stale),
+        TEST(only_what_was_asked_for_counts_as_said_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,26 +9,7 @@
 #include <cmocka.h>
 
 #include "node/ddm/scsi_session.h"
-
-static struct {
-    const char *id; // what the file of the machine's id holds
-    const char *host;
-} machine;
-
-FILE *__real_fopen64(const char *path, const char *mode);
-FILE *__wrap_fopen64(const char *path, const char *mode);
-FILE *__wrap_fopen64(const char *path, const char *mode)
-{
-    return strcmp(path, "/etc/machine-id") == 0
-               ? fmemopen((char *)machine.id, strlen(machine.id), "r")
-               : __real_fopen64(path, mode);
-}
-
-int __wrap_gethostname(char *name, size_t len);
-int __wrap_gethostname(char *name, size_t len)
-{
-    return snprintf(name, len, "%s", machine.host) < 0 ? -1 : 0;
-}
+#include "tests/fake_machine.h"
 
 // An image's machines have the same file before they are started for the first time, and each is
 // another initiator all the same.
