@@ -231,6 +231,17 @@ static bool is_cwnd_limited(const struct tcp_cc *cc, uint32_t pipe)
     return tcp_cc_is_slow_start(cc) ? 2 * (uint64_t)pipe >= cc->cwnd : pipe + cc->mss > cc->cwnd;
 }
 
+static void note_round_trip(struct ack *a, bool is_limited)
+{
+    struct tcb *tcb = a->tcb;
+    if (a->facts.has_rtt && tcp_cc_on_round_trip(&tcb->cc, a->facts.shortest_rtt_ns, is_limited,
+                                                 tcb->snd.una, tcb->snd.nxt)) {
+        tcb->counters.slow_starts_ended++;
+        TRACE(tcb->config.trace, TRACE_TCP, "%u-%u slow start is over at %u octets, by round trips",
+              tcb->config.local_port, tcb->config.remote_port, tcb->cc.cwnd);
+    }
+}
+
 // The ACK that ends a recovery sets the window and does not make it grow.
 static void control_congestion(struct ack *a, bool has_ended)
 {
@@ -245,8 +256,9 @@ static void control_congestion(struct ack *a, bool has_ended)
         tcp_recovery_on_ack(&tcb->recovery, &tcb->cc, delivered, tcp_pipe(tcb),
                             a->is_una_moved && !has_lost);
     } else if (a->is_una_moved && !has_ended) { // RFC 3042: no duplicate ACK makes it grow
-        tcp_cc_on_ack(&tcb->cc, a->delivered_len, is_cwnd_limited(&tcb->cc, pipe), tcb->rtt.srtt_ns,
-                      a->facts.now);
+        bool is_limited = is_cwnd_limited(&tcb->cc, pipe);
+        note_round_trip(a, is_limited);
+        tcp_cc_on_ack(&tcb->cc, a->delivered_len, is_limited, tcb->rtt.srtt_ns, a->facts.now);
     }
 }
 

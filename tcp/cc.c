@@ -29,6 +29,7 @@ void tcp_cc_init(struct tcp_cc *cc, enum tcp_cc_kind kind, uint32_t mss)
         .ssthresh = TCP_SSTHRESH_NONE,
         .mss = mss,
     };
+    tcp_hystart_init(&cc->hystart);
 }
 
 /* ---- Reno: one segment per window (RFC 5681 section 3.1) ------------------------------------- */
@@ -118,6 +119,32 @@ static void cubic_on_loss(struct tcp_cc *cc)
 
 /* ---- both ------------------------------------------------------------------------------------ */
 
+bool tcp_cc_on_round_trip(struct tcp_cc *cc, duration_ns rtt_ns, bool is_limited, tcp_seq una,
+                          tcp_seq nxt)
+{
+    if (cc->ssthresh != TCP_SSTHRESH_NONE) {
+        return false;
+    }
+    if (!is_limited) {
+        tcp_hystart_init(&cc->hystart);
+        return false;
+    }
+    if (!tcp_hystart_on_sample(&cc->hystart, rtt_ns, una, nxt)) {
+        return false;
+    }
+    tcp_hystart_init(&cc->hystart);
+    cc->ssthresh = cc->cwnd;
+    return true;
+}
+
+static void slow_start_grow(struct tcp_cc *cc, uint32_t *acked_len)
+{
+    const uint32_t growth = *acked_len / tcp_hystart_divisor(&cc->hystart);
+    const uint32_t step = smaller(growth, cc->ssthresh - cc->cwnd);
+    cc->cwnd += step;
+    *acked_len -= step;
+}
+
 void tcp_cc_on_ack(struct tcp_cc *cc, uint32_t acked_len, bool is_limited, duration_ns srtt_ns,
                    instant_ns now)
 {
@@ -129,9 +156,7 @@ void tcp_cc_on_ack(struct tcp_cc *cc, uint32_t acked_len, bool is_limited, durat
         return;
     }
     if (tcp_cc_is_slow_start(cc)) {
-        uint32_t step = smaller(acked_len, cc->ssthresh - cc->cwnd);
-        cc->cwnd += step;
-        acked_len -= step;
+        slow_start_grow(cc, &acked_len);
     }
     if (acked_len > 0 && cc->cwnd >= cc->ssthresh) {
         if (cc->kind == TCP_CC_CUBIC) {
@@ -151,6 +176,7 @@ void tcp_cc_on_loss(struct tcp_cc *cc, uint32_t flight_len)
     }
     cc->ssthresh = larger((uint32_t)(flight_len * left), 2 * cc->mss);
     cc->acked_len = 0;
+    tcp_hystart_init(&cc->hystart);
 }
 
 void tcp_cc_on_timeout(struct tcp_cc *cc, uint32_t flight_len, bool is_first)

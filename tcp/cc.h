@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include "base/time.h"
+#include "tcp/hystart.h"
+#include "tcp/seq.h"
 #include "tcp/tcp.h"
 
 // RFC 9438 section 4.1.2, in octets and nanoseconds.
@@ -25,7 +27,8 @@ struct tcp_cc {
     uint32_t cwnd;     // octets
     uint32_t ssthresh; // octets
     uint32_t mss;
-    uint32_t acked_len; // Reno: octets acknowledged since the last growth
+    uint32_t acked_len;         // Reno: octets acknowledged since the last growth
+    struct tcp_hystart hystart; // while ssthresh is TCP_SSTHRESH_NONE
     struct tcp_cubic cubic;
 };
 
@@ -34,6 +37,11 @@ struct tcp_cc {
 // The initial window is that of RFC 6928: ten segments.
 void tcp_cc_init(struct tcp_cc *cc, enum tcp_cc_kind kind, uint32_t mss);
 
+// Before tcp_cc_on_ack: a round trip of what was not sent twice, acknowledged up to `una`, sent up to
+// `nxt`. True: the first slow start is over, since round trips have grown. Those of a window that
+// was not the limit tell nothing of its queue.
+bool tcp_cc_on_round_trip(struct tcp_cc *cc, duration_ns rtt_ns, bool is_limited, tcp_seq una,
+                          tcp_seq nxt);
 // `acked_len` octets are newly acknowledged, outside of a recovery. Does nothing where the window
 // was not the limit (RFC 9293 section 3.8.5, RFC 7661).
 void tcp_cc_on_ack(struct tcp_cc *cc, uint32_t acked_len, bool is_limited, duration_ns srtt_ns,

@@ -156,6 +156,7 @@ enum tcp_refusal {
     X(octets_retransmitted, "octets sent again")                             \
     X(spurious_retransmits, "segments sent again that had arrived (D-SACK)") \
     X(recoveries, "fast recoveries")                                         \
+    X(slow_starts_ended, "first slow starts ended by longer round trips")    \
     X(marks, "segments with octets that came marked (RFC 3168)")             \
     X(reductions_by_marks, "windows made smaller for an echo of marks")      \
     X(timeouts, "retransmission time-outs")                                  \

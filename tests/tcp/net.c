@@ -51,6 +51,25 @@ static instant_ns behind_the_stop(const struct net_faults *faults, instant_ns at
     return left != 0 && left <= faults->still_ns ? at + left : at;
 }
 
+static const uint32_t header_len = 40; // what a segment has besides at the bottleneck
+
+// When a segment of `len` octets that comes to the bottleneck now has left it; INSTANT_NEVER: it is
+// lost.
+static instant_ns behind_the_queue(struct net *net, unsigned to, uint32_t len)
+{
+    const uint64_t rate = net->faults.octets_per_s;
+    instant_ns *idle_at = &net->idle_at[to];
+    if (rate == 0) {
+        return net->now;
+    }
+    *idle_at = *idle_at > net->now ? *idle_at : net->now;
+    if ((*idle_at - net->now) * rate / NS_PER_S + len + header_len > net->faults.queue_len) {
+        net->overflows++;
+        return INSTANT_NEVER;
+    }
+    return *idle_at += (uint64_t)(len + header_len) * NS_PER_S / rate;
+}
+
 static void launch(struct net *net, unsigned to, const struct tcp_header *header, enum ip_ecn ecn,
                    const uint8_t *octets, uint32_t len)
 {
@@ -58,12 +77,16 @@ static void launch(struct net *net, unsigned to, const struct tcp_header *header
     if (!is_calm && net_chance(net, net->faults.loss)) {
         return;
     }
+    const instant_ns leaves_at = behind_the_queue(net, to, len);
+    if (leaves_at == INSTANT_NEVER) {
+        return;
+    }
     unsigned copies = !is_calm && net_chance(net, net->faults.duplicate) ? 2 : 1;
     for (unsigned i = 0; i < copies; i++) {
         struct net_packet *p = malloc(sizeof *p + len);
         bool is_late = !is_calm && net_chance(net, net->faults.late);
         bool is_marked = ecn != IP_ECN_NOT_ECT && !is_calm && net_chance(net, net->faults.mark);
-        *p = (struct net_packet){.at = net->now + net->delay_ns,
+        *p = (struct net_packet){.at = leaves_at + net->delay_ns,
                                  .number = net->packets++,
                                  .to = to,
                                  .header = *header,

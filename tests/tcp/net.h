@@ -26,6 +26,11 @@ struct net_faults {
     unsigned loss, duplicate, late, mark;
     duration_ns late_ns; // how much later at most
 
+    // Segments wait for each other at a bottleneck, both ways, `octets_per_s`, and are lost where more
+    // than `queue_len` octets wait; 0: there is none.
+    uint64_t octets_per_s;
+    uint32_t queue_len;
+
     // The path stands still, both ways, for the last `still_ns` of each `each_ns`; 0: never.
     duration_ns each_ns, still_ns;
 };
@@ -73,6 +78,8 @@ struct net {
     duration_ns delay_ns;
     instant_ns now;
     instant_ns faults_end;
+    instant_ns idle_at[2]; // of the bottleneck to each side: what waits there has left
+    uint64_t overflows;    // segments that found its queue full
     struct tcp_listener *listener;
     struct net_side side[2]; // 0 connects, 1 listens
     // Looks at a side when what happened to it has been dealt with. May be NULL.

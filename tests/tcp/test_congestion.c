@@ -139,6 +139,25 @@ static void path_that_stands_still_costs_neither_octets_nor_the_window(void **st
     net_fini(&net);
 }
 
+// 2 MB/s, of which 128 KiB wait at most, behind 10 ms there and back. A start that only a loss ends
+// has 143 segments lost; what is lost here is what avoidance finds the queue's end by.
+static void first_slow_start_ends_before_a_slow_queue_overflows(void **state)
+{
+    (void)state;
+    struct net net;
+    net_init(&net, 1);
+    net.delay_ns = 5 * NS_PER_MS;
+    net.faults = (struct net_faults){.octets_per_s = 2000000, .queue_len = 128 * 1024};
+    net.config.flight_max = 4096;
+    net.config.delayed_ack_ns = 0;
+    net.side[0].send_len = NET_STREAM_MAX;
+    net.side[1].closes_last = true;
+    net_run(&net, 4000 * NS_PER_S);
+    assert_int_equal(net.side[0].tcb->counters.slow_starts_ended, 1);
+    assert_in_range(net.overflows, 0, 40);
+    net_fini(&net);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +165,7 @@ int main(void)
         cmocka_unit_test(heavy_loss_keeps_the_window_at_a_few_segments),
         cmocka_unit_test(waiting_for_a_repair_is_no_part_of_a_round_trip),
         cmocka_unit_test(path_that_stands_still_costs_neither_octets_nor_the_window),
+        cmocka_unit_test(first_slow_start_ends_before_a_slow_queue_overflows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
