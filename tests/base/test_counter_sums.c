@@ -22,7 +22,6 @@ static void tell(void *ctx, const char *name, uint64_t value)
 
 static void same_names_are_added_and_peaks_are_the_highest(void **state)
 {
-    (void)state;
     struct counter_sums sums;
     struct told told = {.len = 0};
     counter_sums_init(&sums);
@@ -39,7 +38,6 @@ static void same_names_are_added_and_peaks_are_the_highest(void **state)
 
 static void nothing_was_counted(void **state)
 {
-    (void)state;
     struct counter_sums sums;
     struct told told = {.len = 0};
     counter_sums_init(&sums);

@@ -14,7 +14,6 @@ static unsigned look_count; // at the clock
 
 static int begin(void **state)
 {
-    (void)state;
     now_ns = 1;
     look_count = 0;
     return 0;
@@ -40,7 +39,6 @@ static const uint64_t gib = 1024 << 20;
 static void the_faster_way_is_settled_for(void **state)
 {
     struct faster of_0 = {0}, of_1 = {0};
-    (void)state;
     assert_in_range(move(&of_0, gib, 10000, 20000), 0, 5);
     assert_in_range(move(&of_1, gib, 20000, 10000), 95, 100);
     assert_int_equal(of_0.change_count, 0);
@@ -50,7 +48,6 @@ static void the_faster_way_is_settled_for(void **state)
 static void what_is_faster_by_a_little_changes_nothing(void **state)
 {
     struct faster f = {0};
-    (void)state;
     move(&f, 4 * gib, 10000, 9000);
     assert_int_equal(f.change_count, 0);
 }
@@ -58,7 +55,6 @@ static void what_is_faster_by_a_little_changes_nothing(void **state)
 static void it_is_seen_when_the_other_way_has_become_faster(void **state)
 {
     struct faster f = {0};
-    (void)state;
     move(&f, 8 * gib, 10000, 20000);
     assert_int_equal(f.settled_way, 0);
     move(&f, 2 * gib, 20000, 10000);
@@ -69,7 +65,6 @@ static void it_is_seen_when_the_other_way_has_become_faster(void **state)
 static void pauses_are_no_matter(void **state)
 {
     struct faster f = {0};
-    (void)state;
     for (unsigned i = 0; i < 200 && f.settled_way == 0; i++) {
         move(&f, 7 << 20, 20000, 10000);
         now_ns += NS_PER_S;
@@ -85,7 +80,6 @@ static void pauses_are_no_matter(void **state)
 static void trials_become_seldom(void **state)
 {
     struct faster f = {0};
-    (void)state;
     move(&f, 8 * gib, 10000, 20000);
     look_count = 0;
     assert_int_equal(move(&f, 16 * gib, 10000, 20000), 0);
@@ -95,7 +89,6 @@ static void trials_become_seldom(void **state)
 static void a_way_that_costs_more_has_a_toll_to_make_good(void **state)
 {
     struct faster tolled = {.toll = 4}, free_of_it = {0};
-    (void)state;
     move(&tolled, gib, 10000, 7500);
     assert_int_equal(tolled.settled_way, 0);
     move(&free_of_it, gib, 10000, 7500);
@@ -107,7 +100,6 @@ static void a_way_that_costs_more_has_a_toll_to_make_good(void **state)
 static void a_stretch_with_a_pause_is_measured_anew(void **state)
 {
     struct faster f = {0};
-    (void)state;
     for (unsigned i = 0; i < 64; i++) {
         move(&f, FASTER_LEAD_LEN + FASTER_MEASURED_LEN / 2, 20000, 10000);
         now_ns += NS_PER_S;

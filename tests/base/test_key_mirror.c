@@ -21,14 +21,12 @@ static const struct key shown = {.generation = 7,
 
 static int begin(void **state)
 {
-    (void)state;
     memset(&mirror, 0, sizeof mirror);
     return !key_mirror_show(&mirror, &shown);
 }
 
 static void a_key_is_found_as_it_was_shown(void **state)
 {
-    (void)state;
     struct key key;
     assert_true(key_mirror_find(&mirror, STAG, &key));
     assert_int_equal(key.generation, 7);
@@ -42,7 +40,6 @@ static void a_key_is_found_as_it_was_shown(void **state)
 
 static void what_was_withdrawn_is_seen_to_be_gone(void **state)
 {
-    (void)state;
     struct key key;
     assert_true(key_mirror_find(&mirror, STAG, &key));
     assert_int_equal(key_mirror_withdraw(&mirror, STAG), 7);
@@ -53,7 +50,6 @@ static void what_was_withdrawn_is_seen_to_be_gone(void **state)
 
 static void only_what_lies_in_the_key_and_its_domain_is_resolved(void **state)
 {
-    (void)state;
     struct key key;
     uint64_t addr;
     assert_true(key_mirror_find(&mirror, STAG, &key));
@@ -69,7 +65,6 @@ static void only_what_lies_in_the_key_and_its_domain_is_resolved(void **state)
 
 static void a_bucket_shows_so_many_and_no_more(void **state)
 {
-    (void)state;
     struct key other = shown;
     for (unsigned way = 1; way < KEY_MIRROR_WAYS; way++) {
         other.generation++;

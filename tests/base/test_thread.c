@@ -15,7 +15,6 @@ static void *own_pointer(void *ret)
 
 static void threads_differ(void **state)
 {
-    (void)state;
     pthread_t other;
     const void *of_other = NULL;
     assert_int_equal(pthread_create(&other, NULL, own_pointer, &of_other), 0);
@@ -26,7 +25,6 @@ static void threads_differ(void **state)
 
 static void the_abi_and_the_compiler_agree(void **state)
 {
-    (void)state;
     pthread_t other;
     const void *of_other = NULL;
     void *by_abi = NULL;

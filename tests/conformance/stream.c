@@ -20,7 +20,6 @@ enum role responds = WEFT_RESPONDS, initiates = WEFT_INITIATES;
 int program_setup(void **state)
 {
     struct ibv_device **devices = ibv_get_device_list(NULL);
-    (void)state;
     assert_non_null(devices);
     assert_non_null(devices[0]);
     ibv_free_device_list(devices);
@@ -39,7 +38,6 @@ int program_setup(void **state)
 
 int program_teardown(void **state)
 {
-    (void)state;
     program_close();
     return 0;
 }

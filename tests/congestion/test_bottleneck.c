@@ -115,7 +115,6 @@ static const duration_ns rtts_ns[] = {50 * NS_PER_US, 100 * NS_PER_US, 200 * NS_
 
 static void eight_flows_share_evenly(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         const struct scene scene = {.flow_count = 8, .rtt_ns = rtts_ns[i]};
         holds_but_for_a_fixed_window(&scene, is_fair_and_busy);
@@ -125,7 +124,6 @@ static void eight_flows_share_evenly(void **state)
 // Who comes later finds a queue, and knows no shorter round trip.
 static void who_comes_later_gets_no_more_and_no_less(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         const struct scene scene = {
             .flow_count = 8, .rtt_ns = rtts_ns[i], .between_ns = 100 * rtts_ns[i]};
@@ -135,7 +133,6 @@ static void who_comes_later_gets_no_more_and_no_less(void **state)
 
 static void incast_of_thirty_two_carries_on(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         const struct scene scene = {.flow_count = 32, .rtt_ns = rtts_ns[i]};
         holds_but_for_a_fixed_window(&scene, carries_on);
@@ -146,7 +143,6 @@ static void incast_of_thirty_two_carries_on(void **state)
 // for a fixed window to fail at.
 static void tcp_beside_it_has_its_share(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         const struct scene scene = {.flow_count = 1, .tcp_count = 1, .rtt_ns = rtts_ns[i]};
         holds_but_for_a_fixed_window(&scene, is_shared_with_the_other);
@@ -156,7 +152,6 @@ static void tcp_beside_it_has_its_share(void **state)
 // A queue of 24 to 35 packets, over whose end an unpaced window falls at once.
 static void tcp_beside_it_has_its_share_of_a_short_queue(void **state)
 {
-    (void)state;
     static const duration_ns short_ns[] = {20 * NS_PER_US, 25 * NS_PER_US, 30 * NS_PER_US};
     for (unsigned i = 0; i < 6; i++) {
         const struct scene scene = {.flow_count = 1,
@@ -170,7 +165,6 @@ static void tcp_beside_it_has_its_share_of_a_short_queue(void **state)
 // Acknowledgements wake too.
 static void timers_that_are_late_do_not_leave_the_line_idle(void **state)
 {
-    (void)state;
     for (duration_ns rtt_ns = 20 * NS_PER_US; rtt_ns <= 50 * NS_PER_US; rtt_ns += 10 * NS_PER_US) {
         const struct scene scene = {.flow_count = 1, .rtt_ns = rtt_ns, .late_ns = timer_slack_ns};
         const double goodput = play(&scene, FLOW_CONTROLLED).goodput;
@@ -181,7 +175,6 @@ static void timers_that_are_late_do_not_leave_the_line_idle(void **state)
 
 static void one_flow_has_the_line(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         const struct scene scene = {.flow_count = 1, .rtt_ns = rtts_ns[i]};
         assert_true(play(&scene, FLOW_CONTROLLED).goodput >= 0.9);
@@ -191,7 +184,6 @@ static void one_flow_has_the_line(void **state)
 // One answer in 64 is kept for up to five round trips, and those behind it too.
 static void busy_host_is_not_taken_for_a_queue(void **state)
 {
-    (void)state;
     const struct scene scene = {
         .flow_count = 1, .rtt_ns = 100 * NS_PER_US, .stall_ns = 500 * NS_PER_US};
     assert_true(play(&scene, FLOW_CONTROLLED).goodput >= 0.5);

@@ -27,7 +27,6 @@ static struct bench avoiding(void)
 
 static void window_begins_with_ten_packets(void **state)
 {
-    (void)state;
     struct bench b = begin();
     assert_int_equal(congestion_window(&b.c), 10);
     assert_int_equal(congestion_not_before(&b.c), 0);
@@ -35,7 +34,6 @@ static void window_begins_with_ten_packets(void **state)
 
 static void slow_start_doubles_per_round_trip_up_to_the_largest(void **state)
 {
-    (void)state;
     struct bench b = begin();
     static const uint32_t windows[] = {20, 40, 80, 128, 128};
     for (unsigned i = 0; i < 5; i++) {
@@ -46,7 +44,6 @@ static void slow_start_doubles_per_round_trip_up_to_the_largest(void **state)
 
 static void window_grows_by_one_packet_per_round_trip(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     for (unsigned i = 1; i <= 10; i++) {
         round_trip(&b, RTT_NS + 40 * US);
@@ -56,7 +53,6 @@ static void window_grows_by_one_packet_per_round_trip(void **state)
 
 static void window_of_one_packet_and_less_grows_by_one(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     b.c.window = 1;
     round_trip(&b, RTT_NS);
@@ -68,7 +64,6 @@ static void window_of_one_packet_and_less_grows_by_one(void **state)
 
 static void sender_that_is_not_limited_does_not_grow(void **state)
 {
-    (void)state;
     struct bench b = begin();
     congestion_on_ack(&b.c, 10, false);
     assert_window(&b, 10);
@@ -76,7 +71,6 @@ static void sender_that_is_not_limited_does_not_grow(void **state)
 
 static void window_below_one_limits_whoever_sends(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     b.c.window = 0.25;
     congestion_on_ack(&b.c, 1, false);
@@ -87,7 +81,6 @@ static void window_below_one_limits_whoever_sends(void **state)
 
 static void settings_are_obeyed(void **state)
 {
-    (void)state;
     const struct congestion_config config = {.target_ns = 10 * US, .window_max = 12};
     struct bench b = {.now = 100 * NS_PER_S};
     congestion_init(&b.c, &config);
@@ -103,7 +96,6 @@ static void settings_are_obeyed(void **state)
 
 static void slow_start_ends_when_packets_wait_long(void **state)
 {
-    (void)state;
     struct bench b = begin();
     round_trip(&b, RTT_NS);
     round_trip(&b, RTT_NS + 90 * US);
@@ -114,7 +106,6 @@ static void slow_start_ends_when_packets_wait_long(void **state)
 
 static void cut_by_delay_is_what_empties_the_queue(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     round_trip(&b, RTT_NS + 60 * US);
     assert_window(&b, 40 * 100.0 / 160);
@@ -122,7 +113,6 @@ static void cut_by_delay_is_what_empties_the_queue(void **state)
 
 static void cut_by_delay_leaves_half(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     round_trip(&b, RTT_NS * 9);
     assert_window(&b, 20);
@@ -130,7 +120,6 @@ static void cut_by_delay_leaves_half(void **state)
 
 static void one_delayed_answer_is_no_queue(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     round_trip(&b, RTT_NS);
     b.now += RTT_NS / 2;
@@ -145,7 +134,6 @@ static void one_delayed_answer_is_no_queue(void **state)
 // would have it answer sooner.
 static void delay_of_who_sends_less_than_it_may_cuts_nothing(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     round_trip(&b, RTT_NS); // of which the last of the window was held back
     congestion_on_rtt(&b.c, RTT_NS, b.now += 2 * RTT_NS);
@@ -162,7 +150,6 @@ static void delay_of_who_sends_less_than_it_may_cuts_nothing(void **state)
 
 static void queue_that_was_emptied_is_cut_again_later(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     for (unsigned cuts = 1; cuts <= 6; cuts++) {
         double before = b.c.window;
@@ -197,7 +184,6 @@ static struct bench competing(void)
 
 static void queue_that_stands_is_somebody_elses(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     stand(&b, ROUNDS_TO_COMPETE - 1, 80 * US);
     assert_int_equal(b.c.phase, CONGESTION_AVOIDANCE);
@@ -212,7 +198,6 @@ static void queue_that_stands_is_somebody_elses(void **state)
 
 static void half_the_target_is_as_good_as_empty(void **state)
 {
-    (void)state;
     struct bench b = avoiding(), other = b;
     for (unsigned i = 0; i < 4; i++) {
         stand(&b, 1, 60 * US);
@@ -228,7 +213,6 @@ static void half_the_target_is_as_good_as_empty(void **state)
 
 static void cuts_in_vain_count_only_in_a_row(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     for (unsigned i = 0; i < 3; i++) {
         stand(&b, ROUNDS_OF_CUT, 80 * US);
@@ -242,7 +226,6 @@ static void cuts_in_vain_count_only_in_a_row(void **state)
 // What else is wrong makes a cut that is being judged mean nothing.
 static void loss_and_time_outs_end_the_judging(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     stand(&b, 2, 80 * US);
     congestion_on_loss(&b.c, b.now);
@@ -258,7 +241,6 @@ static void loss_and_time_outs_end_the_judging(void **state)
 
 static void competition_ends_when_the_queue_is_empty(void **state)
 {
-    (void)state;
     struct bench b = competing();
     stand(&b, 1, 13 * US); // a quarter of the target
     assert_int_equal(b.c.phase, CONGESTION_COMPETING);
@@ -272,7 +254,6 @@ static void competition_ends_when_the_queue_is_empty(void **state)
 
 static void competition_ends_after_eight_losses(void **state)
 {
-    (void)state;
     struct bench b = competing();
     for (unsigned losses = 1; losses <= 8; losses++) {
         assert_int_equal(b.c.phase, CONGESTION_COMPETING);
@@ -285,7 +266,6 @@ static void competition_ends_after_eight_losses(void **state)
 
 static void shorter_round_trip_is_the_shortest_from_then_on(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     round_trip(&b, RTT_NS / 2);
     b.c.window = 40;
@@ -296,7 +276,6 @@ static void shorter_round_trip_is_the_shortest_from_then_on(void **state)
 
 static void clock_that_went_back_measures_nothing(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     const struct congestion before = b.c;
     congestion_on_rtt(&b.c, 0, b.now);
@@ -306,7 +285,6 @@ static void clock_that_went_back_measures_nothing(void **state)
 
 static void shortest_is_remembered_for_ten_seconds_at_least(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     b.now += 11 * NS_PER_S;
     stand(&b, ROUNDS_TO_COMPETE, 80 * US);
@@ -315,7 +293,6 @@ static void shortest_is_remembered_for_ten_seconds_at_least(void **state)
 
 static void way_that_became_longer_is_noticed(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     for (unsigned i = 0; i < 3; i++) {
         b.now += 11 * NS_PER_S;
@@ -332,7 +309,6 @@ static void way_that_became_longer_is_noticed(void **state)
 
 static void loss_leaves_seven_tenths_once_per_round_trip(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     congestion_on_loss(&b.c, b.now);
     assert_window(&b, 28);
@@ -344,7 +320,6 @@ static void loss_leaves_seven_tenths_once_per_round_trip(void **state)
 
 static void loss_ends_slow_start(void **state)
 {
-    (void)state;
     struct bench b = begin();
     congestion_on_loss(&b.c, b.now);
     assert_window(&b, 7);
@@ -353,7 +328,6 @@ static void loss_ends_slow_start(void **state)
 
 static void notification_leaves_eight_tenths_once_per_round_trip(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     congestion_on_cnp(&b.c, b.now);
     congestion_on_cnp(&b.c, b.now + 50 * US);
@@ -362,7 +336,6 @@ static void notification_leaves_eight_tenths_once_per_round_trip(void **state)
 
 static void time_out_leaves_one_packet_and_slow_start_to_half(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     congestion_on_timeout(&b.c, b.now);
     assert_window(&b, 1);
@@ -378,7 +351,6 @@ static void time_out_leaves_one_packet_and_slow_start_to_half(void **state)
 
 static void time_out_of_one_packet_leaves_it_that(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     b.c.window = 1;
     congestion_on_timeout(&b.c, b.now);
@@ -393,7 +365,6 @@ static void time_out_of_one_packet_leaves_it_that(void **state)
 
 static void time_outs_double_until_something_is_acknowledged(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(congestion_timeout(&b.c, 1000), 1000 << (i < 6 ? i : 6));
@@ -405,7 +376,6 @@ static void time_outs_double_until_something_is_acknowledged(void **state)
 
 static void window_never_vanishes(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     for (unsigned i = 0; i < 100; i++) {
         b.now += 2 * RTT_NS;
@@ -436,7 +406,6 @@ static uint32_t send_for(struct bench *b, duration_ns how_long)
 
 static void packets_are_spread_over_the_round_trip(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     send_for(&b, RTT_NS);
     assert_in_range(send_for(&b, 100 * RTT_NS), 124 * 40 + 20,
@@ -446,7 +415,6 @@ static void packets_are_spread_over_the_round_trip(void **state)
 
 static void slow_start_is_paced_at_two_windows(void **state)
 {
-    (void)state;
     struct bench b = begin();
     round_trip(&b, RTT_NS);
     send_for(&b, RTT_NS);
@@ -456,7 +424,6 @@ static void slow_start_is_paced_at_two_windows(void **state)
 // Those that are longer were in a queue, or at a host that was busy.
 static void pace_follows_the_shortest_round_trip(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     b.c.phase = CONGESTION_COMPETING; // so that the window stays what it is
     b.c.config.window_max = 40;
@@ -468,7 +435,6 @@ static void pace_follows_the_shortest_round_trip(void **state)
 
 static void what_was_due_leaves_together_up_to_a_burst(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     send_for(&b, RTT_NS);
     b.now += 10 * RTT_NS;
@@ -478,7 +444,6 @@ static void what_was_due_leaves_together_up_to_a_burst(void **state)
 // A window of 7 in 32 us: one packet in 3.7, and each asks for an acknowledgement.
 static void what_is_due_within_five_microseconds_leaves_together(void **state)
 {
-    (void)state;
     struct bench b = begin();
     round_trip(&b, 32 * US);
     b.c.phase = CONGESTION_AVOIDANCE;
@@ -491,7 +456,6 @@ static void what_is_due_within_five_microseconds_leaves_together(void **state)
 // However short a round trip is.
 static void what_has_a_line_is_paced(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         struct bench b = avoiding();
         b.c.config.has_no_line = i % 2 == 0;
@@ -509,7 +473,6 @@ static void what_has_a_line_is_paced(void **state)
 // Within one host nothing waits in queues: not even slow start ends.
 static void delay_says_nothing_where_there_is_no_line(void **state)
 {
-    (void)state;
     struct bench b = begin();
     b.c.config.has_no_line = true;
     round_trip(&b, RTT_NS);
@@ -525,7 +488,6 @@ static void delay_says_nothing_where_there_is_no_line(void **state)
 
 static void window_grows_beyond_its_first_limit_once_that_is_wider(void **state)
 {
-    (void)state;
     struct bench b = begin();
     b.c.config.has_no_line = true;
     for (unsigned i = 0; i < 5; i++) {
@@ -542,7 +504,6 @@ static void window_grows_beyond_its_first_limit_once_that_is_wider(void **state)
 
 static void slow_start_goes_on_to_a_limit_that_was_widened_meanwhile(void **state)
 {
-    (void)state;
     struct bench b = begin();
     b.c.config.has_no_line = true;
     round_trip(&b, RTT_NS);
@@ -555,7 +516,6 @@ static void slow_start_goes_on_to_a_limit_that_was_widened_meanwhile(void **stat
 
 static void window_below_one_is_held_to_by_waiting(void **state)
 {
-    (void)state;
     struct bench b = avoiding();
     b.c.window = 0.25;
     assert_int_equal(congestion_window(&b.c), 1);
@@ -565,7 +525,6 @@ static void window_below_one_is_held_to_by_waiting(void **state)
 
 static void nothing_is_paced_before_a_round_trip_is_known(void **state)
 {
-    (void)state;
     struct bench b = begin();
     for (unsigned i = 0; i < 10; i++) {
         assert_true(congestion_not_before(&b.c) <= b.now);
@@ -575,7 +534,6 @@ static void nothing_is_paced_before_a_round_trip_is_known(void **state)
 
 static void acknowledgements_are_asked_for_four_times_in_a_window(void **state)
 {
-    (void)state;
     struct bench b = begin();
     static const struct {
         double window;
@@ -589,7 +547,6 @@ static void acknowledgements_are_asked_for_four_times_in_a_window(void **state)
 
 static void within_one_host_no_more_often_however_large_it_is(void **state)
 {
-    (void)state;
     struct congestion c;
     congestion_init(&c, &(struct congestion_config){.window_max = 240, .has_no_line = true});
     c.window = 240;
@@ -600,7 +557,6 @@ static void within_one_host_no_more_often_however_large_it_is(void **state)
 
 static void notifications_leave_at_most_once_in_fifty_microseconds(void **state)
 {
-    (void)state;
     struct cnp_pace pace = {0};
     assert_true(cnp_pace_take(&pace, 0));
     assert_false(cnp_pace_take(&pace, 1));

@@ -9,7 +9,6 @@ static struct pair p;
 
 static void request_waits_until_tcp_is_up(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("hello", 4, 4);
     pair_init(&p, NULL, NULL);
     assert_int_equal(conn_connect(&p.initiator, &params), 0);
@@ -20,7 +19,6 @@ static void request_waits_until_tcp_is_up(void **state)
 
 static void responder_learns_what_the_request_says(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("hello", 3, 7);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);
@@ -35,7 +33,6 @@ static void responder_learns_what_the_request_says(void **state)
 
 static void accept_establishes_both_ends(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("hello", 4, 4), answer = params_of("welcome", 4, 2);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);
@@ -63,7 +60,6 @@ static void accept_establishes_both_ends(void **state)
 // They are the caller's memory: an established connection does without.
 static void frames_are_given_back_when_both_have_gone(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("hello", 4, 4), answer = params_of("welcome", 4, 4);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);
@@ -87,7 +83,6 @@ static void frames_are_given_back_when_both_have_gone(void **state)
 
 static void initiator_that_is_its_own_peer_asks_nobody(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 3, 7);
     pair_init(&p, NULL, NULL);
     assert_int_equal(conn_connect_to_itself(&p.initiator, &params), 0);
@@ -104,7 +99,6 @@ static void initiator_that_is_its_own_peer_asks_nobody(void **state)
 
 static void peer_to_peer_waits_for_the_indication(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     struct conn_config initiator = pair_config(&p, true);
     initiator.peer_to_peer = true;
@@ -124,7 +118,6 @@ static void peer_to_peer_waits_for_the_indication(void **state)
 
 static void application_may_ask_for_the_reply_first(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4), answer = params_of("yes", 4, 4);
     params.wants_reply = true;
     pair_init(&p, NULL, NULL);
@@ -143,7 +136,6 @@ static void application_may_ask_for_the_reply_first(void **state)
 
 static void reject_reaches_the_initiator_with_its_private_data(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4), answer = params_of("no", 0, 0);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);
@@ -163,7 +155,6 @@ static void reject_reaches_the_initiator_with_its_private_data(void **state)
 
 static void frames_may_be_cut_at_every_octet(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("hello", 4, 4), answer = params_of("welcome", 4, 4);
     for (size_t cut = 1; cut < 20 + 4 + 7; cut++) {
         pair_init(&p, NULL, NULL);
@@ -182,7 +173,6 @@ static void frames_may_be_cut_at_every_octet(void **state)
 
 static void octets_behind_the_frame_are_left_alone(void **state)
 {
-    (void)state;
     uint8_t octets[MPA_STARTUP_MAX_LEN + 9] = {0};
     struct mpa_startup_frame reply = {.kind = MPA_REPLY, .revision = 2, .enhanced = true};
     struct conn_params params = params_of("", 0, 0);
@@ -216,7 +206,6 @@ static void offer_to_siw(struct conn_params params)
 
 static void first_fpdu_to_siw_waits_20_ms(void **state)
 {
-    (void)state;
     offer_to_siw(params_of("", 4, 4));
     assert_no_event(&p.initiator);
     assert_int_equal(conn_next_deadline(&p.initiator), p.now + 20 * NS_PER_MS);
@@ -231,7 +220,6 @@ static void first_fpdu_to_siw_waits_20_ms(void **state)
 
 static void early_establish_to_siw_waits_for_the_rest(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     params.wants_reply = true;
     offer_to_siw(params);
@@ -245,7 +233,6 @@ static void early_establish_to_siw_waits_for_the_rest(void **state)
 
 static void late_establish_to_siw_need_not_wait(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     params.wants_reply = true;
     offer_to_siw(params);
@@ -258,7 +245,6 @@ static void late_establish_to_siw_need_not_wait(void **state)
 
 static void too_much_private_data_changes_nothing(void **state)
 {
-    (void)state;
     static const uint8_t much[MPA_PRIVATE_DATA_MAX_LEN + 1];
     struct conn_params params = params_of("", 4, 4);
     struct conn_params too_much = {.private_data = span_of(much, 509)};
@@ -272,7 +258,6 @@ static void too_much_private_data_changes_nothing(void **state)
 
 static void answers_need_a_request(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     pair_init(&p, NULL, NULL);
     assert_int_equal(conn_accept(&p.responder, &params, p.now), -ENOTCONN);
@@ -311,14 +296,12 @@ static void assert_expires(struct conn *conn, instant_ns at, enum conn_failure f
 
 static void silence_instead_of_a_request_times_out(void **state)
 {
-    (void)state;
     pair_init(&p, NULL, NULL);
     assert_expires(&p.responder, p.now + 5 * NS_PER_S, CONN_FAILURE_REQUEST_TIMEOUT);
 }
 
 static void silence_instead_of_a_reply_times_out(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     pair_init(&p, NULL, NULL);
     conn_connect(&p.initiator, &params);
@@ -329,7 +312,6 @@ static void silence_instead_of_a_reply_times_out(void **state)
 
 static void missing_indication_times_out(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     struct conn_config initiator = pair_config(&p, true);
     initiator.peer_to_peer = true;
@@ -343,7 +325,6 @@ static void missing_indication_times_out(void **state)
 
 static void unwritten_reply_times_out(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);
@@ -355,7 +336,6 @@ static void unwritten_reply_times_out(void **state)
 
 static void end_of_tcp_before_the_reply_is_named(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     pair_init(&p, NULL, NULL);
     conn_connect(&p.initiator, &params);
@@ -365,7 +345,6 @@ static void end_of_tcp_before_the_reply_is_named(void **state)
 
 static void fin_before_the_answer_takes_the_request_back(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);
@@ -376,7 +355,6 @@ static void fin_before_the_answer_takes_the_request_back(void **state)
 
 static void end_of_tcp_after_establishment_is_not_ours_to_report(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);
@@ -390,7 +368,6 @@ static void end_of_tcp_after_establishment_is_not_ours_to_report(void **state)
 
 static void fpdu_before_our_reply_is_refused(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     pair_init(&p, NULL, NULL);
     pair_request(&p, &params);
@@ -409,7 +386,6 @@ static void give_request(struct mpa_startup_frame frame, uint8_t responder_revis
 
 static void octets_that_are_not_mpa_are_refused(void **state)
 {
-    (void)state;
     pair_init(&p, NULL, NULL);
     conn_on_input(&p.responder, span_of("GET / HTTP/1.1\r\n\r\n", 18), p.now);
     assert_failed(&p.responder, CONN_FAILURE_BAD_KEY, -EPROTO, TERM_NONE);
@@ -417,7 +393,6 @@ static void octets_that_are_not_mpa_are_refused(void **state)
 
 static void reply_in_place_of_a_request_is_refused(void **state)
 {
-    (void)state;
     pair_init(&p, NULL, NULL);
     give_frame(&p.responder, &siw_reply, p.now);
     assert_failed(&p.responder, CONN_FAILURE_WRONG_ROLE, -EPROTO, TERM_NONE);
@@ -425,14 +400,12 @@ static void reply_in_place_of_a_request_is_refused(void **state)
 
 static void revision_3_is_refused(void **state)
 {
-    (void)state;
     give_request((struct mpa_startup_frame){.revision = 3}, 2);
     assert_failed(&p.responder, CONN_FAILURE_REVISION, -EPROTO, TERM_NONE);
 }
 
 static void private_data_over_512_octets_is_refused(void **state)
 {
-    (void)state;
     static const uint8_t head[20] = {'M', 'P', 'A', ' ', 'I', 'D', ' ', 'R', 'e', 'q',
                                      ' ', 'F', 'r', 'a', 'm', 'e', 0,   1,   2,   1};
     pair_init(&p, NULL, NULL);
@@ -442,7 +415,6 @@ static void private_data_over_512_octets_is_refused(void **state)
 
 static void enhanced_request_without_its_octets_is_refused(void **state)
 {
-    (void)state;
     static const uint8_t head[20] = {'M', 'P', 'A', ' ', 'I', 'D', ' ',  'R', 'e', 'q',
                                      ' ', 'F', 'r', 'a', 'm', 'e', 0x10, 2,   0,   3};
     pair_init(&p, NULL, NULL);
@@ -452,7 +424,6 @@ static void enhanced_request_without_its_octets_is_refused(void **state)
 
 static void enhanced_request_is_refused_where_only_revision_1_may_be(void **state)
 {
-    (void)state;
     give_request((struct mpa_startup_frame){.revision = 2, .enhanced = true}, 1);
     assert_failed(&p.responder, CONN_FAILURE_ENHANCED_UNSUPPORTED, -EPROTO, TERM_NONE);
 }
@@ -472,7 +443,6 @@ static void give_reply(struct mpa_startup_frame frame, bool peer_to_peer)
 
 static void plain_reply_to_an_enhanced_request_is_refused(void **state)
 {
-    (void)state;
     give_reply((struct mpa_startup_frame){.revision = 1}, false);
     assert_failed(&p.initiator, CONN_FAILURE_ENHANCED_MISMATCH, -EPROTO, TERM_NONE);
     assert_null(conn_agreement(&p.initiator));
@@ -480,7 +450,6 @@ static void plain_reply_to_an_enhanced_request_is_refused(void **state)
 
 static void responder_that_reads_too_much_is_terminated(void **state)
 {
-    (void)state;
     give_reply((struct mpa_startup_frame){.revision = 2, .enhanced = true, .ird = 4, .ord = 129},
                false);
     assert_failed(&p.initiator, CONN_FAILURE_INSUFFICIENT_IRD, -EPROTO, TERM_MPA_INSUFFICIENT_IRD);
@@ -489,7 +458,6 @@ static void responder_that_reads_too_much_is_terminated(void **state)
 
 static void responder_without_a_common_indication_is_terminated(void **state)
 {
-    (void)state;
     give_reply((struct mpa_startup_frame){.revision = 2,
                                           .enhanced = true,
                                           .peer_to_peer = true,

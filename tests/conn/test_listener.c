@@ -24,7 +24,6 @@ static void begin(int backlog, uint32_t half_open_max)
 
 static void oldest_half_open_connection_makes_room(void **state)
 {
-    (void)state;
     begin(0, 2);
     assert_null(conn_listener_admit(&l, &a[0]));
     assert_null(conn_listener_admit(&l, &a[1]));
@@ -37,7 +36,6 @@ static void oldest_half_open_connection_makes_room(void **state)
 
 static void oldest_may_be_of_another_listener(void **state)
 {
-    (void)state;
     begin(0, 2);
     conn_listener_admit(&l, &a[0]);
     conn_listener_admit(&l, &a[1]);
@@ -50,7 +48,6 @@ static void oldest_may_be_of_another_listener(void **state)
 
 static void who_has_no_descriptor_left_admits_no_more_than_there_were(void **state)
 {
-    (void)state;
     begin(0, 8);
     for (unsigned i = 0; i < 3; i++) {
         assert_null(conn_listener_admit(&l, &a[i]));
@@ -62,7 +59,6 @@ static void who_has_no_descriptor_left_admits_no_more_than_there_were(void **sta
 
 static void a_narrow_gate_grows_with_each_request_up_to_its_bound(void **state)
 {
-    (void)state;
     begin(0, 2);
     assert_null(conn_gate_narrow(&gate)); // nobody is there: one is always admitted
     assert_null(conn_listener_admit(&l, &a[0]));
@@ -79,7 +75,6 @@ static void a_narrow_gate_grows_with_each_request_up_to_its_bound(void **state)
 
 static void request_gives_its_half_open_place_back(void **state)
 {
-    (void)state;
     begin(0, 1);
     conn_listener_admit(&l, &a[0]);
     assert_true(conn_listener_request(&a[0]));
@@ -89,7 +84,6 @@ static void request_gives_its_half_open_place_back(void **state)
 
 static void request_beyond_the_backlog_is_refused(void **state)
 {
-    (void)state;
     begin(1, 4);
     conn_listener_admit(&l, &a[0]);
     conn_listener_admit(&l, &a[1]);
@@ -101,7 +95,6 @@ static void request_beyond_the_backlog_is_refused(void **state)
 
 static void answered_request_makes_room_in_the_backlog(void **state)
 {
-    (void)state;
     begin(1, 4);
     conn_listener_admit(&l, &a[0]);
     conn_listener_request(&a[0]);
@@ -113,7 +106,6 @@ static void answered_request_makes_room_in_the_backlog(void **state)
 
 static void drain_gives_back_everybody(void **state)
 {
-    (void)state;
     begin(0, 4);
     conn_listener_admit(&l, &a[0]);
     conn_listener_admit(&l, &a[1]);

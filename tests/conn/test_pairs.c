@@ -88,7 +88,6 @@ static void run_case(unsigned which)
 
 static void both_ends_agree_in_every_combination(void **state)
 {
-    (void)state;
     for (unsigned which = 0; which < CASE_COUNT; which++) {
         run_case(which);
     }
@@ -97,7 +96,6 @@ static void both_ends_agree_in_every_combination(void **state)
 
 static void extensions_end_when_another_fpdu_comes_first(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     struct conn_config initiator = config_of(true, OFFERS), responder = config_of(false, TAKES);
     pair_init(&p, &initiator, &responder);
@@ -111,7 +109,6 @@ static void extensions_end_when_another_fpdu_comes_first(void **state)
 
 static void choices_that_were_not_offered_are_refused(void **state)
 {
-    (void)state;
     struct conn_params params = params_of("", 4, 4);
     struct conn_config initiator = config_of(true, OFFERS), responder = config_of(false, TAKES);
     pair_init(&p, &initiator, &responder);

@@ -6,7 +6,6 @@ static char text[1 << 16];
 
 static void every_state_and_input_is_as_written_down(void **state)
 {
-    (void)state;
     size_t at = 0;
     for (int s = CONN_IDLE; s < CONN_STATE_COUNT; s++) {
         for (int i = 0; i < CONN_INPUT_COUNT; i++) {
@@ -20,7 +19,6 @@ static void every_state_and_input_is_as_written_down(void **state)
 
 static void nothing_leaves_a_state_that_is_over(void **state)
 {
-    (void)state;
     for (int s = CONN_REJECTED; s < CONN_STATE_COUNT; s++) {
         for (int i = 0; i < CONN_INPUT_COUNT; i++) {
             assert_int_equal(conn_state_next(s, i), CONN_NO_STATE);
@@ -30,7 +28,6 @@ static void nothing_leaves_a_state_that_is_over(void **state)
 
 static void every_other_state_can_fail_with_tcp(void **state)
 {
-    (void)state;
     for (int s = CONN_IDLE; s < CONN_REJECTED; s++) {
         enum conn_state next = conn_state_next(s, CONN_IN_LLP_FAILED);
         assert_int_equal(next, s == CONN_ESTABLISHED ? CONN_CLOSED : CONN_FAILED);
@@ -39,7 +36,6 @@ static void every_other_state_can_fail_with_tcp(void **state)
 
 static void every_state_is_reached_from_a_beginning(void **state)
 {
-    (void)state;
     bool seen[CONN_STATE_COUNT] = {[CONN_IDLE] = true, [CONN_WAIT_REQUEST] = true};
     for (int round = 0; round < CONN_STATE_COUNT; round++) {
         for (int s = CONN_IDLE; s < CONN_STATE_COUNT; s++) {

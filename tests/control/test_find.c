@@ -48,7 +48,6 @@ static size_t found_here(struct process *ret, size_t max)
 
 static void who_listens_is_found_by_pid(void **state)
 {
-    (void)state;
     const struct process processes[] = {
         {.uid = 7, .pid = first() + 30},
         {.uid = 8, .pid = first() + 10},
@@ -86,7 +85,6 @@ static void looking_leaves_nothing_open(void **state)
 // More than an array begins with.
 static void many_are_found(void **state)
 {
-    (void)state;
     enum { MANY = 100 };
     static struct process found[MANY + 1];
     int fd[MANY];
@@ -102,7 +100,6 @@ static void many_are_found(void **state)
 
 static void own_processes_come_first(void **state)
 {
-    (void)state;
     uid_t other = geteuid() + 1;
     struct process processes[] = {{.uid = other, .pid = 1},
                                   {.uid = geteuid(), .pid = 2},
@@ -121,7 +118,6 @@ static void own_processes_come_first(void **state)
 
 static void a_process_is_looked_up_by_its_pid(void **state)
 {
-    (void)state;
     static const struct process processes[] = {{.pid = 5}, {.pid = 9}};
     assert_ptr_equal(processes_at(processes, 2, 9), &processes[1]);
     assert_ptr_equal(processes_at(processes, 2, 5), &processes[0]);

@@ -14,7 +14,6 @@ enum { ALLOCATIONS_MAX = 100 };
 
 static void queue_is_made_whole_or_not_at_all(void **state)
 {
-    (void)state;
     int64_t before = memory_blocks;
     struct cq *cq = NULL;
     unsigned n = 1;
@@ -33,7 +32,6 @@ static void queue_is_made_whole_or_not_at_all(void **state)
 
 static void queue_that_cannot_be_resized_keeps_what_is_in_it(void **state)
 {
-    (void)state;
     int64_t before = memory_blocks;
     struct cq *cq = cq_create(4, (struct cq_port){0});
     struct cqe cqe;

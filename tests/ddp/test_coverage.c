@@ -18,14 +18,12 @@ static void add(uint64_t key, uint32_t from, uint32_t to)
 
 static int setup(void **state)
 {
-    (void)state;
     ddp_coverage_init(&c);
     return 0;
 }
 
 static void pieces_that_touch_become_one(void **state)
 {
-    (void)state;
     add(7, 10, 20);
     add(7, 30, 40);
     assert_int_equal(c.count, 2);
@@ -39,7 +37,6 @@ static void pieces_that_touch_become_one(void **state)
 
 static void messages_are_told_apart(void **state)
 {
-    (void)state;
     add(7, 10, 20);
     add(8, 20, 30);
     assert_int_equal(c.count, 2);
@@ -50,7 +47,6 @@ static void messages_are_told_apart(void **state)
 
 static void overlaps_are_seen_octet_by_octet(void **state)
 {
-    (void)state;
     add(7, 10, 20);
     assert_false(ddp_coverage_overlaps(&c, 7, 0, 10));
     assert_true(ddp_coverage_overlaps(&c, 7, 0, 11));
@@ -61,7 +57,6 @@ static void overlaps_are_seen_octet_by_octet(void **state)
 
 static void delivered_octets_are_trimmed(void **state)
 {
-    (void)state;
     add(7, 10, 20);
     add(7, 30, 40);
     add(8, 0, 5);
@@ -75,7 +70,6 @@ static void delivered_octets_are_trimmed(void **state)
 
 static void nothing_takes_no_room(void **state)
 {
-    (void)state;
     add(7, 10, 10);
     assert_int_equal(c.count, 0);
     assert_true(ddp_coverage_holds(&c, 7, 10, 10));
@@ -83,7 +77,6 @@ static void nothing_takes_no_room(void **state)
 
 static void full_table_still_takes_what_touches(void **state)
 {
-    (void)state;
     for (uint32_t i = 0; i < DDP_COVERAGE_MAX; i++) {
         add(7, 10 * i, 10 * i + 5);
     }
@@ -95,7 +88,6 @@ static void full_table_still_takes_what_touches(void **state)
 // Against a table with a bit per octet.
 static void random_messages_match_a_plain_model(void **state)
 {
-    (void)state;
     enum { KEYS = 4, LEN = 64 };
     for (uint64_t seed = 0; seed < 200; seed++) {
         uint8_t model[KEYS][LEN] = {0};
@@ -124,7 +116,6 @@ static void random_messages_match_a_plain_model(void **state)
 // What every other test here relies on.
 static void a_table_that_is_broken_is_seen(void **state)
 {
-    (void)state;
     static const struct ddp_cover broken[][2] = {
         {{1, 0, 10}, {1, 10, 20}}, // touch: they would have been joined
         {{1, 0, 10}, {1, 5, 20}},  // overlap

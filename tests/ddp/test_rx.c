@@ -18,7 +18,6 @@ static struct ddp_segment segment(uint32_t qn, uint32_t msn, uint32_t mo, bool l
 
 static void a_segment_is_header_and_payload(void **state)
 {
-    (void)state;
     // Untagged, Last, RsvdULP 43 00000000, QN 0, MSN 1, MO 0, "abc".
     static const uint8_t ulpdu[] = {0x41, 0x43, 0, 0, 0, 0, 0, 0,   0,   0,  0,
                                     0,    0,    1, 0, 0, 0, 0, 'a', 'b', 'c'};
@@ -36,7 +35,6 @@ static void a_segment_is_header_and_payload(void **state)
 
 static void queues_advance_on_their_own(void **state)
 {
-    (void)state;
     struct ddp_untagged_queue q[2];
     ddp_untagged_queue_init(&q[0]);
     ddp_untagged_queue_init(&q[1]);
@@ -57,7 +55,6 @@ static void queues_advance_on_their_own(void **state)
 
 static void message_numbers_wrap(void **state)
 {
-    (void)state;
     struct ddp_untagged_queue q = {.msn = UINT32_MAX};
     struct ddp_segment s = segment(0, UINT32_MAX, 0, true, 1);
     assert_int_equal(ddp_untagged_check(&q, 1, &s), DDP_OK);
@@ -68,7 +65,6 @@ static void message_numbers_wrap(void **state)
 
 static void an_offset_beyond_32_bits_is_never_due(void **state)
 {
-    (void)state;
     struct ddp_untagged_queue q = {.msn = 1, .mo = UINT32_MAX};
     struct ddp_segment s = segment(0, 1, UINT32_MAX, false, 1);
     ddp_untagged_accept(&q, &s);
@@ -79,7 +75,6 @@ static void an_offset_beyond_32_bits_is_never_due(void **state)
 // The array goes on behind what the check is told of: nothing there may count.
 static void the_queue_behind_the_last_is_none(void **state)
 {
-    (void)state;
     const struct ddp_untagged_queue q[4] = {{.msn = 1}, {.msn = 1}, {.msn = 1}, {.msn = 1}};
     for (uint32_t qn = 0; qn < 4; qn++) {
         struct ddp_segment s = segment(qn, 1, 0, true, 4);
@@ -91,7 +86,6 @@ static void the_queue_behind_the_last_is_none(void **state)
 
 static void a_segment_beyond_a_hole_is_not_behind_what_came(void **state)
 {
-    (void)state;
     const struct ddp_untagged_queue q = {.msn = 5, .mo = 100};
     static const struct {
         uint32_t msn, mo;
@@ -110,7 +104,6 @@ static void a_segment_beyond_a_hole_is_not_behind_what_came(void **state)
 
 static void each_refusal_has_its_cause(void **state)
 {
-    (void)state;
     assert_int_equal(ddp_verdict_cause(DDP_OK), TERM_NONE);
     assert_int_equal(ddp_verdict_cause(DDP_REFUSED_BOUNDS), TERM_DDP_BOUNDS);
     assert_int_equal(ddp_verdict_cause(DDP_REFUSED_ACCESS), TERM_DDP_INVALID_STAG);

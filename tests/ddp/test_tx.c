@@ -39,7 +39,6 @@ static void cut(bool tagged, uint64_t length, size_t mulpdu)
 
 static void every_octet_is_in_one_segment(void **state)
 {
-    (void)state;
     for (uint64_t length = 0; length < 700; length++) {
         cut(true, length, 128);
         cut(false, length, 128);
@@ -50,7 +49,6 @@ static void every_octet_is_in_one_segment(void **state)
 
 static void a_mulpdu_below_the_header_is_never_asked_for(void **state)
 {
-    (void)state;
     struct ddp_tx tx;
     struct ddp_header header = {.qn = 0};
     ddp_tx_init(&tx, &header, 1000);

@@ -105,14 +105,12 @@ static void among_silent_peers_another_is_served(bool server_takes_the_rest)
 
 static void silent_peers_do_not_lock_others_out(void **state)
 {
-    (void)state;
     among_silent_peers_another_is_served(false);
 }
 
 // One newcomer is reset, for which the oldest goes.
 static void nor_where_the_program_has_nearly_all_descriptors(void **state)
 {
-    (void)state;
     among_silent_peers_another_is_served(true);
 }
 

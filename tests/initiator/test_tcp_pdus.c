@@ -58,21 +58,18 @@ static void open_stream(bool header_digest, bool data_digest)
 
 static int setup(void **state)
 {
-    (void)state;
     open_stream(false, false);
     return 0;
 }
 
 static int setup_digests(void **state)
 {
-    (void)state;
     open_stream(true, true);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     pdu_stream_destroy(&it.s);
     return close(it.controller);
 }

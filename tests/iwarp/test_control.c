@@ -11,7 +11,6 @@ static bool wants_close(const struct end *e, bool *ret_abort)
 
 static void work_waits_for_the_stream(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     assert_int_equal(qp_state_of(p->a.qp), QP_RESET);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
@@ -27,7 +26,6 @@ static void work_waits_for_the_stream(void **state)
 
 static void a_responder_is_silent_until_the_first_ulpdu(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->b, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
     assert_false(qp_has_output(p->b.qp));
@@ -40,7 +38,6 @@ static void a_responder_is_silent_until_the_first_ulpdu(void **state)
 
 static void a_silent_initiator_keeps_a_responder_waiting_so_long_and_no_longer(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.stream = {.silence_ns = 100}});
     instant_ns due_ns = p->now + 100;
     pair_post_op(p, &p->b, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
@@ -56,7 +53,6 @@ static void a_silent_initiator_keeps_a_responder_waiting_so_long_and_no_longer(v
 
 static void the_extension_message_is_first(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.weft = true, .rtr = QP_RTR_SEND});
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, 0, 0, 8, 0);
     struct span ulpdu = pair_peek(p, &p->a);
@@ -69,7 +65,6 @@ static void the_extension_message_is_first(void **state)
 
 static void each_ready_indication_lets_the_responder_send(void **state)
 {
-    (void)state;
     static const uint8_t kinds[] = {QP_RTR_SEND, QP_RTR_WRITE, QP_RTR_READ};
     for (unsigned i = 0; i < 3; i++) {
         struct pair *p = pair_open(&(struct pair_options){.rtr = kinds[i]});
@@ -89,7 +84,6 @@ static void each_ready_indication_lets_the_responder_send(void **state)
 
 static void an_orderly_end_lets_everything_out(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     bool abort;
     pair_post_receive(p, &p->a, 70, 0, 64);
@@ -119,7 +113,6 @@ static void an_orderly_end_lets_everything_out(void **state)
 
 static void an_orderly_end_answers_the_peers_requests_first(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200});
     bool abort;
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 5000, 0);
@@ -136,7 +129,6 @@ static void an_orderly_end_answers_the_peers_requests_first(void **state)
 
 static void the_error_state_flushes_both_queues(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     bool abort;
     pair_post_receive(p, &p->a, 70, 0, 64);
@@ -160,7 +152,6 @@ static void the_error_state_flushes_both_queues(void **state)
 
 static void posts_to_a_dead_queue_pair_are_flushed_at_once(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     assert_int_equal(qp_modify(p->a.qp, QP_ERR, p->now), 0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, 0, 0, 64, 0);
@@ -172,7 +163,6 @@ static void posts_to_a_dead_queue_pair_are_flushed_at_once(void **state)
 
 static void a_stream_that_comes_too_late_is_to_be_closed(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     bool abort;
     assert_int_equal(qp_modify(p->a.qp, QP_ERR, p->now), 0);
@@ -184,7 +174,6 @@ static void a_stream_that_comes_too_late_is_to_be_closed(void **state)
 
 static void a_region_is_read_until_the_transport_has_taken_what_names_it(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
     pair_output(p, &p->a);
@@ -199,7 +188,6 @@ static void a_region_is_read_until_the_transport_has_taken_what_names_it(void **
 
 static void a_read_does_not_keep_its_sink(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
     pair_output(p, &p->a);
@@ -212,7 +200,6 @@ static void a_read_does_not_keep_its_sink(void **state)
 // Success says that all that was posted before has been successful too.
 static void what_was_handed_before_the_end_has_succeeded_up_to_the_first_failure(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
     pair_post_op(p, &p->a, 2, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
@@ -237,7 +224,6 @@ static void what_was_handed_before_the_end_has_succeeded_up_to_the_first_failure
 // A transport that keeps what it takes settles it later: completions wait, memory does not.
 static void work_requests_complete_when_they_are_settled(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.stream.settles_apart = true});
     for (unsigned i = 1; i <= 3; i++) {
         pair_post_op(p, &p->a, i, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
@@ -264,7 +250,6 @@ static void work_requests_complete_when_they_are_settled(void **state)
 
 static void reset_forgets_everything_and_starts_anew(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     bool abort;
     pair_post_receive(p, &p->a, 70, 0, 64);
@@ -296,7 +281,6 @@ static void reset_forgets_everything_and_starts_anew(void **state)
 // A request of the life before leaves no trace in the slot where the next one's first will stand.
 static void reset_forgets_what_the_peer_asked_for(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
     pair_output(p, &p->a);
@@ -324,7 +308,6 @@ static void reset_forgets_what_the_peer_asked_for(void **state)
 // The receive of a message that is cut by a reset goes back to the queue that others share.
 static void reset_gives_back_the_receive_of_a_message_under_way(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200, .srq_wr = 4});
     for (unsigned i = 0; i < 4; i++) {
         pair_post_receive(p, &p->b, 70 + i, 0, 1000);
@@ -346,7 +329,6 @@ static void reset_gives_back_the_receive_of_a_message_under_way(void **state)
 // What a user reads in a trace or a report.
 static void ends_states_and_events_have_names_of_their_own(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < QP_CLOSE_REASON_COUNT; i++) {
         assert_non_null(strchr(qp_close_reason_name(i), ' '));
         for (unsigned k = 0; k < i; k++) {
@@ -371,7 +353,6 @@ static void ends_states_and_events_have_names_of_their_own(void **state)
 // The stream is open: that the program has not asked for RTS yet is nothing to the peer.
 static void in_rtr_work_leaves_as_answers_do(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     assert_int_equal(qp_modify(p->b.qp, QP_INIT, p->now), 0);
     assert_int_equal(qp_modify(p->b.qp, QP_RTR, p->now), 0);
@@ -389,7 +370,6 @@ static void in_rtr_work_leaves_as_answers_do(void **state)
 
 static void a_terminate_that_cannot_leave_becomes_a_reset(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     bool abort;
     p->a.room = 0;
@@ -410,7 +390,6 @@ static void a_terminate_that_cannot_leave_becomes_a_reset(void **state)
 
 static void a_peer_that_is_not_there_fails_the_oldest_work_request(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     pair_post_op(p, &p->a, 1, WQE_SEND, 0, 0, 64, 0);
     pair_post_op(p, &p->a, 2, WQE_SEND, 0, 0, 64, 0);
@@ -425,7 +404,6 @@ static void a_peer_that_is_not_there_fails_the_oldest_work_request(void **state)
 
 static void a_queue_pair_gives_the_rights_that_it_was_told_to_give(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     qp_set_rights(p->b.qp, MEM_ACCESS_REMOTE_READ);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
@@ -439,7 +417,6 @@ static void a_queue_pair_gives_the_rights_that_it_was_told_to_give(void **state)
 
 static void a_reset_gives_all_rights_again(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     qp_set_rights(p->b.qp, 0);
     qp_serve_none(p->b.qp);
@@ -481,7 +458,6 @@ static void expect_alive(struct pair *p)
 
 static void an_orderly_end_is_told_in_each_life(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     for (unsigned life = 1; life < 4; life++) {
         bool abort;
@@ -502,7 +478,6 @@ static void an_orderly_end_is_told_in_each_life(void **state)
 // Neither who refuses nor who is refused remembers it, and either may say so again.
 static void a_refusal_is_of_one_life(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     for (unsigned life = 1; life < 4; life++) {
         expect_alive(p);
@@ -524,7 +499,6 @@ static void a_refusal_is_of_one_life(void **state)
 
 static void limits_are_those_of_its_making_again(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     assert_int_equal(qp_query(p->a.qp).ord, 4);
     qp_set_ord_max(p->a.qp, 1);
@@ -540,7 +514,6 @@ static void limits_are_those_of_its_making_again(void **state)
 // What waits for the peer does not wait in the next life for what was due in this one.
 static void a_silence_ends_with_its_life_or_its_time(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.stream = {.silence_ns = 100}});
     assert_int_equal(qp_next_deadline(p->b.qp), p->now + 100);
     start_over(p);
@@ -555,7 +528,6 @@ static void a_silence_ends_with_its_life_or_its_time(void **state)
 // A dead queue pair flushes what is posted; one that was made anew does not.
 static void what_was_flushed_in_one_life_is_not_in_the_next(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     assert_int_equal(qp_modify(p->a.qp, QP_ERR, p->now), 0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, 0, 0, 64, 0);
@@ -571,7 +543,6 @@ static void what_was_flushed_in_one_life_is_not_in_the_next(void **state)
 
 static void a_silent_queue_pair_completes_nothing(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     qp_silence(p->a.qp);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
@@ -582,7 +553,6 @@ static void a_silent_queue_pair_completes_nothing(void **state)
 
 static void segments_may_become_longer_before_the_first(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200});
     assert_int_equal(qp_query(p->a.qp).segment_len, 200);
     qp_use_mulpdu(p->a.qp, 1000);
@@ -597,7 +567,6 @@ static void segments_may_become_longer_before_the_first(void **state)
 
 static void forbidden_changes_are_refused(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     assert_int_equal(qp_modify(p->a.qp, QP_INIT, p->now), -EINVAL);
     assert_int_equal(qp_modify(p->a.qp, QP_SQE, p->now), -EINVAL);
@@ -621,7 +590,6 @@ static void overrun_send_cq(struct pair *p)
 
 static void a_cq_that_overflows_ends_its_queue_pair(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config.wq = {.sq_sig_all = true}});
     overrun_send_cq(p);
     assert_true(cq_has_overflowed(p->a.send_cq));
@@ -633,7 +601,6 @@ static void a_cq_that_overflows_ends_its_queue_pair(void **state)
 
 static void an_overrun_is_told_in_each_life(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config.wq = {.sq_sig_all = true}});
     for (unsigned life = 1; life < 4; life++) {
         overrun_send_cq(p);
@@ -647,7 +614,6 @@ static void an_overrun_is_told_in_each_life(void **state)
 
 static void capabilities_out_of_range_are_refused(void **state)
 {
-    (void)state;
     struct qp *qp;
     struct qp_config config = {.wq.caps = {.max_send_sge = SGE_COUNT_MAX + 1}};
     assert_int_equal(qp_create(&config, &qp), -EINVAL);
@@ -660,7 +626,6 @@ static void capabilities_out_of_range_are_refused(void **state)
 
 static void the_format_names_the_state(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     char line[200];
     qp_format(p->a.qp, line, sizeof line);

@@ -41,7 +41,6 @@ static uint64_t value_of(const struct names *n, const char *name)
 
 static void every_counter_has_a_name_of_its_own(void **state)
 {
-    (void)state;
     static struct names names;
     struct qp_counters counters = {.rnr_stalls = 5};
     counters.in[RDMAP_READ_REQUEST].messages = 6;
@@ -59,7 +58,6 @@ static void every_counter_has_a_name_of_its_own(void **state)
 // All that crosses the wire is counted by what it is, in both directions.
 static void every_operation_is_counted_both_ways(void **state)
 {
-    (void)state;
     static const char *const directions[] = {"in", "out"};
     static struct names names;
     struct qp_counters counters = {.rnr_stalls = 0};
@@ -89,7 +87,6 @@ static void every_operation_is_counted_both_ways(void **state)
 // What a queue pair that goes has counted, each of it, is kept in the sum.
 static void what_several_counted_is_added(void **state)
 {
-    (void)state;
     enum { COUNT = sizeof(struct qp_counters) / sizeof(uint64_t) };
     union {
         struct qp_counters counters;

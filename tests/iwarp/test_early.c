@@ -7,7 +7,6 @@
 
 static void completions_appear_when_the_hole_closes(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 4, 400);
     unsigned first = hole_send(h, &(struct hole_send){.len = 30});
@@ -28,7 +27,6 @@ static void completions_appear_when_the_hole_closes(void **state)
 
 static void every_segment_of_a_message_may_come_first(void **state)
 {
-    (void)state;
     for (unsigned missing = 0; missing < 4; missing++) {
         struct hole *h = hole_open(NULL);
         hole_post_receives(h, 2, 400);
@@ -51,7 +49,6 @@ static void every_segment_of_a_message_may_come_first(void **state)
 // What came in order goes on beyond the hole, and what came there goes on in order.
 static void a_message_may_come_half_in_order(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 1, 400);
     unsigned first = hole_send(h, &(struct hole_send){.len = 400});
@@ -67,7 +64,6 @@ static void a_message_may_come_half_in_order(void **state)
 
 static void the_start_of_a_message_may_be_released_before_its_end(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 2, 400);
     unsigned first = hole_send(h, &(struct hole_send){.len = 20});
@@ -83,7 +79,6 @@ static void the_start_of_a_message_may_be_released_before_its_end(void **state)
 
 static void later_hole_may_close_first(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 5, 100);
     unsigned first = h->count;
@@ -105,7 +100,6 @@ static void later_hole_may_close_first(void **state)
 
 static void ranges_join_and_their_counts_add_up(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 7, 100);
     unsigned first = h->count;
@@ -128,7 +122,6 @@ static void ranges_join_and_their_counts_add_up(void **state)
 // The worked example of docs/hole-ledger.md, line by line.
 static void three_holes_close_as_the_document_says(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     uint32_t sink = hole_post_read(h, 1, 60);
     hole_post_receives(h, 3, 300);
@@ -162,7 +155,6 @@ static void three_holes_close_as_the_document_says(void **state)
 
 static void message_numbers_wrap_beyond_a_hole(void **state)
 {
-    (void)state;
     struct hole_options options = {.first_msn = UINT32_MAX - 1};
     struct hole *h = hole_open(&options);
     hole_post_receives(h, 4, 300);
@@ -181,7 +173,6 @@ static void message_numbers_wrap_beyond_a_hole(void **state)
 
 static void octets_that_were_placed_are_not_written_again(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 2, 100);
     unsigned first = hole_send(h, &(struct hole_send){.len = 30});
@@ -197,7 +188,6 @@ static void octets_that_were_placed_are_not_written_again(void **state)
 
 static void send_without_a_posted_receive_is_not_acknowledged(void **state)
 {
-    (void)state;
     for (uint32_t srq_wr = 0; srq_wr <= 8; srq_wr += 8) {
         struct hole_options options = {.srq_wr = srq_wr};
         struct hole *h = hole_open(&options);
@@ -221,7 +211,6 @@ static void send_without_a_posted_receive_is_not_acknowledged(void **state)
 // Otherwise those beyond the hole would wait for the message in it, and that one for a receive.
 static void shared_receives_are_left_for_the_messages_before(void **state)
 {
-    (void)state;
     struct hole_options options = {.srq_wr = 8};
     struct hole *h = hole_open(&options);
     h->is_twin_free = true;
@@ -238,7 +227,6 @@ static void shared_receives_are_left_for_the_messages_before(void **state)
 
 static void receives_are_reusable_only_after_their_completion_was_polled(void **state)
 {
-    (void)state;
     struct hole_options options = {.recv_wr = 4};
     struct hole *h = hole_open(&options);
     hole_post_receives(h, 4, 100);
@@ -260,7 +248,6 @@ static void receives_are_reusable_only_after_their_completion_was_polled(void **
 
 static void destroying_a_queue_pair_removes_its_completions(void **state)
 {
-    (void)state;
     struct hole_options options = {.srq_wr = 4};
     struct hole *h = hole_open(&options);
     hole_post_receives(h, 4, 100);
@@ -278,7 +265,6 @@ static void destroying_a_queue_pair_removes_its_completions(void **state)
 
 static void full_cq_ends_the_stream_as_in_order(void **state)
 {
-    (void)state;
     struct hole_options options = {.cq_count = 2};
     struct hole *h = hole_open(&options);
     hole_post_receives(h, 4, 100);
@@ -297,7 +283,6 @@ static void full_cq_ends_the_stream_as_in_order(void **state)
 
 static void receives_that_a_broken_stream_held_are_flushed(void **state)
 {
-    (void)state;
     struct hole_options options = {.srq_wr = 8};
     struct hole *h = hole_open(&options);
     hole_post_receives(h, 4, 100);
@@ -317,7 +302,6 @@ static void receives_that_a_broken_stream_held_are_flushed(void **state)
 // An SRQ gives its receives in the order in which messages arrive; completions are in order.
 static void shared_receives_go_to_who_comes_first(void **state)
 {
-    (void)state;
     struct hole_options options = {.srq_wr = 8};
     struct hole *h = hole_open(&options);
     h->is_twin_free = true; // it takes them in another order
@@ -337,7 +321,6 @@ static void shared_receives_go_to_who_comes_first(void **state)
 // releases waits behind it.
 static void nothing_overtakes_a_send_that_waits_for_a_receive(void **state)
 {
-    (void)state;
     struct hole_options options = {.srq_wr = 8};
     struct hole *h = hole_open(&options);
     h->is_twin_free = true;
@@ -359,7 +342,6 @@ static void nothing_overtakes_a_send_that_waits_for_a_receive(void **state)
 
 static void one_queue_pair_holds_only_so_many_shared_receives(void **state)
 {
-    (void)state;
     struct hole_options options = {.srq_wr = 64};
     struct hole *h = hole_open(&options);
     h->is_twin_free = true;
@@ -380,7 +362,6 @@ static void one_queue_pair_holds_only_so_many_shared_receives(void **state)
 
 static void shared_receives_that_were_delivered_are_held_no_more(void **state)
 {
-    (void)state;
     enum { ROUNDS = 6, BEYOND = 9 }; // together more than may be held at a time
     struct hole_options options = {.srq_wr = 64};
     struct hole *h = hole_open(&options);
@@ -407,7 +388,6 @@ static void shared_receives_that_were_delivered_are_held_no_more(void **state)
 
 static void writes_are_in_memory_before_the_hole_closes(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     unsigned first = hole_write(h, h->early.stag, hole_write_to(0), 100);
     unsigned second = hole_write(h, h->early.stag, hole_write_to(1000), 500);
@@ -422,7 +402,6 @@ static void writes_are_in_memory_before_the_hole_closes(void **state)
 
 static void immediate_data_tells_how_long_its_write_was(void **state)
 {
-    (void)state;
     for (unsigned missing = 0; missing < 4; missing++) {
         struct hole *h = hole_open(NULL);
         hole_post_receives(h, 2, 0);
@@ -446,7 +425,6 @@ static void immediate_data_tells_how_long_its_write_was(void **state)
 // Such a peer does not say it: its octets are counted in order, so the end of a Write waits.
 static void the_end_of_a_foreign_write_waits(void **state)
 {
-    (void)state;
     struct hole_options options = {.is_foreign = true};
     struct hole *h = hole_open(&options);
     hole_post_receives(h, 2, 0);
@@ -469,7 +447,6 @@ static void the_end_of_a_foreign_write_waits(void **state)
 // The Write stands before the invalidation in the stream, and arrives behind it.
 static void an_invalidation_waits_for_the_write_before_it(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     uint32_t window = hole_bind_window(h);
     hole_post_receives(h, 1, 100);
@@ -487,7 +464,6 @@ static void an_invalidation_waits_for_the_write_before_it(void **state)
 
 static void a_write_behind_the_invalidation_of_its_stag_ends_the_stream(void **state)
 {
-    (void)state;
     for (int is_inv_early = 0; is_inv_early < 2; is_inv_early++) {
         struct hole *h = hole_open(NULL);
         h->is_twin_free = true; // which refuses the Write itself, and names its header
@@ -515,7 +491,6 @@ static void a_write_behind_the_invalidation_of_its_stag_ends_the_stream(void **s
 
 static void a_write_before_the_invalidation_of_its_stag_is_no_offence(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     uint32_t window = hole_bind_window(h);
     hole_post_receives(h, 2, 100);
@@ -535,7 +510,6 @@ static void a_write_before_the_invalidation_of_its_stag_is_no_offence(void **sta
 
 static void terminate_is_held_until_the_hole_closes(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 1, 100);
     unsigned first = hole_send(h, &(struct hole_send){.len = 10});
@@ -551,7 +525,6 @@ static void terminate_is_held_until_the_hole_closes(void **state)
 
 static void nothing_is_placed_before_the_first_message_has_come(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     unsigned first = hole_write(h, h->early.stag, hole_write_to(0), 60);
     mpa_placer_init(&h->placer, &h->early.rx, PLACEMENT_EARLY, 0,
@@ -565,7 +538,6 @@ static void nothing_is_placed_before_the_first_message_has_come(void **state)
 
 static void what_would_be_refused_in_order_is_met_there(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 2, 20);
     unsigned first = hole_send(h, &(struct hole_send){.len = 10});
@@ -583,7 +555,6 @@ static void what_would_be_refused_in_order_is_met_there(void **state)
 
 static void wrong_crc_beyond_a_hole_does_not_end_the_stream(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     unsigned first = hole_write(h, h->early.stag, hole_write_to(0), 60);
     unsigned second = hole_write(h, h->early.stag, hole_write_to(100), 60);
@@ -602,7 +573,6 @@ static void wrong_crc_beyond_a_hole_does_not_end_the_stream(void **state)
 
 static void off_places_nothing_early(void **state)
 {
-    (void)state;
     struct hole_options options = {.placement = PLACEMENT_OFF};
     struct hole *h = hole_open(&options);
     hole_post_receives(h, 2, 300);

@@ -13,7 +13,6 @@ static unsigned segment(struct hole *h, uint32_t msn, uint32_t mo, bool last, ui
 
 static void segments_that_overlap_are_not_both_placed(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_receives(h, 1, 200);
     segment(h, 1, 0, false, 50); // the hole
@@ -34,7 +33,6 @@ static void segments_that_overlap_are_not_both_placed(void **state)
 // something stale there.
 static void a_message_with_a_gap_is_not_delivered(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     h->is_twin_free = true; // it refuses the segment out of place
     hole_post_receives(h, 2, 200);
@@ -54,7 +52,6 @@ static void a_message_with_a_gap_is_not_delivered(void **state)
 
 static void octets_in_order_must_not_touch_early_ones(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     h->is_twin_free = true;
     hole_post_receives(h, 1, 200);
@@ -71,7 +68,6 @@ static void octets_in_order_must_not_touch_early_ones(void **state)
 
 static void a_message_ends_only_once(void **state)
 {
-    (void)state;
     static const struct {
         uint32_t mo, len;
         bool last;
@@ -95,7 +91,6 @@ static void a_message_ends_only_once(void **state)
 
 static void a_request_slot_is_filled_only_once(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     h->is_twin_free = true;
     unsigned first = hole_read_request(h, 0, 8);
@@ -115,7 +110,6 @@ static void a_request_slot_is_filled_only_once(void **state)
 // the hole holds back and what can be delivered are not the same, and that ends the stream.
 static void a_request_whose_predecessor_never_came_is_not_started(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     h->is_twin_free = true; // it refuses the number out of turn
     unsigned first = hole_write(h, h->early.stag, hole_write_to(0), 8); // the hole
@@ -134,7 +128,6 @@ static void a_request_whose_predecessor_never_came_is_not_started(void **state)
 // Not an octet tells of this one: only the count of Sends does.
 static void an_empty_send_whose_predecessor_never_came_is_not_delivered(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     h->is_twin_free = true;
     hole_post_receives(h, 2, 200);
@@ -152,7 +145,6 @@ static void an_empty_send_whose_predecessor_never_came_is_not_delivered(void **s
 
 static void message_far_ahead_waits_in_the_transport(void **state)
 {
-    (void)state;
     struct hole_options options = {.recv_wr = 2 * EARLY_SEND_MAX};
     struct hole *h = hole_open(&options);
     h->is_twin_free = true;
@@ -169,7 +161,6 @@ static void message_far_ahead_waits_in_the_transport(void **state)
 // what is beyond it waits in the transport.
 static void pieces_of_messages_are_bounded(void **state)
 {
-    (void)state;
     enum { LEN = 400 };
     struct hole_options options = {.mulpdu = DDP_UNTAGGED_HEADER_LEN + 1};
     struct hole *h = hole_open(&options);

@@ -44,7 +44,6 @@ static unsigned close_region(struct hole *h, bool is_marked, uint32_t stag, uint
 
 static void a_close_is_known_by_its_reference_in_any_order(void **state)
 {
-    (void)state;
     for (unsigned way = 0; way < 8; way++) {
         uint32_t stag;
         bool is_marked = way & 1;
@@ -73,7 +72,6 @@ static void a_close_is_known_by_its_reference_in_any_order(void **state)
 // Part of it in order, part of it beyond a hole: the reference is put together from both.
 static void a_close_may_come_half_in_order(void **state)
 {
-    (void)state;
     for (unsigned way = 0; way < 2; way++) {
         uint32_t stag;
         struct hole *h = open_with_command(true, &stag);
@@ -91,7 +89,6 @@ static void a_close_may_come_half_in_order(void **state)
 // The part in order waits for a receive of the SRQ meanwhile, behind a Send that has none.
 static void a_close_may_come_half_to_the_store(void **state)
 {
-    (void)state;
     uint32_t stag;
     struct recv_wqe *wqe;
     struct hole_options options = {.srq_wr = 8,
@@ -116,7 +113,6 @@ static void a_close_may_come_half_to_the_store(void **state)
 
 static void a_close_with_another_reference_is_refused_as_in_order(void **state)
 {
-    (void)state;
     uint32_t stag;
     struct hole *h = open_with_command(true, &stag);
     unsigned first = hole_send(h, &(struct hole_send){.len = 5});
@@ -133,7 +129,6 @@ static void a_close_with_another_reference_is_refused_as_in_order(void **state)
 
 static void a_write_behind_the_close_of_its_region_ends_the_stream(void **state)
 {
-    (void)state;
     uint32_t stag;
     struct hole *h = open_with_command(true, &stag);
     h->is_twin_free = true;
@@ -151,7 +146,6 @@ static void a_write_behind_the_close_of_its_region_ends_the_stream(void **state)
 
 static void an_advertisement_beyond_a_hole_tells_its_reference(void **state)
 {
-    (void)state;
     uint32_t stag;
     struct hole *h = open_with_command(true, &stag);
     uint8_t body[BODY_LEN] = {0};

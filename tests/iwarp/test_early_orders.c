@@ -87,7 +87,6 @@ static void permute(unsigned *order, unsigned n, bool markers, unsigned *left, u
 
 static void every_order_of_eight_segments_delivers_the_same(void **state)
 {
-    (void)state;
     for (int markers = 0; markers < 2; markers++) {
         unsigned order[] = {1, 2, 3, 4, 5, 6, 7, 8}, left = 1, count = 0;
         permute(order, 8, markers, &left, &count);
@@ -135,7 +134,6 @@ static void run_holes(uint32_t holes, bool markers, bool backwards)
 
 static void every_choice_of_four_holes_in_sixteen_segments_delivers_the_same(void **state)
 {
-    (void)state;
     unsigned count = 0, left = 1;
     for (uint32_t holes = 0; holes < 1U << 16; holes++) {
         if (__builtin_popcount(holes) > 4 || --left != 0) {

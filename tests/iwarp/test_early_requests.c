@@ -7,7 +7,6 @@
 
 static void one_doorbell_starts_the_pending_read_responses(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     unsigned first = hole_read_request(h, 0, 20);
     for (unsigned i = 1; i < 4; i++) {
@@ -30,7 +29,6 @@ static void one_doorbell_starts_the_pending_read_responses(void **state)
 // The doorbell rings by the number that is stored with the hole, not by what stands in the slots.
 static void as_many_requests_start_as_the_hole_counts(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     unsigned first = hole_read_request(h, 0, 20);
     hole_read_request(h, 100, 20);
@@ -48,7 +46,6 @@ static void as_many_requests_start_as_the_hole_counts(void **state)
 
 static void requests_beyond_ird_are_not_acknowledged(void **state)
 {
-    (void)state;
     struct hole_options options = {.ird = 2};
     struct hole *h = hole_open(&options);
     unsigned first = hole_read_request(h, 0, 20);
@@ -66,7 +63,6 @@ static void requests_beyond_ird_are_not_acknowledged(void **state)
 
 static void atomics_act_when_the_hole_closes_and_in_order(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     unsigned first = hole_fetch_add(h, 0);
     hole_fetch_add(h, 0);
@@ -86,7 +82,6 @@ static void atomics_act_when_the_hole_closes_and_in_order(void **state)
 // In the order of the stream, whatever class they are of: the Read finds the STag taken back.
 static void a_request_behind_an_invalidation_is_refused_as_in_order(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     uint32_t window = hole_bind_window(h);
     hole_post_receives(h, 2, 100);
@@ -115,7 +110,6 @@ static void a_request_behind_an_invalidation_is_refused_as_in_order(void **state
 
 static void an_atomic_behind_an_invalidation_does_nothing(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     uint32_t window = hole_bind_window(h);
     uint64_t before, after;
@@ -140,7 +134,6 @@ static void an_atomic_behind_an_invalidation_does_nothing(void **state)
 
 static void reads_complete_when_the_hole_closes(void **state)
 {
-    (void)state;
     for (unsigned missing = 0; missing < 6; missing++) {
         struct hole *h = hole_open(NULL);
         uint32_t sink_1 = hole_post_read(h, 1, 300), sink_2 = hole_post_read(h, 2, 280);
@@ -163,7 +156,6 @@ static void reads_complete_when_the_hole_closes(void **state)
 // Between weft ends an answer may be one part of a Read; the rest is asked for when it is complete.
 static void partial_answer_is_completed_by_the_next_request(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(&(struct hole_options){.allotment = 120});
     hole_post_read(h, 1, 300); // two requests of 120 octets are out
     uint32_t sink =
@@ -184,7 +176,6 @@ static void partial_answer_is_completed_by_the_next_request(void **state)
 
 static void atomics_of_ours_complete_when_the_hole_closes(void **state)
 {
-    (void)state;
     struct hole *h = hole_open(NULL);
     hole_post_atomic(h, 1);
     hole_post_atomic(h, 2);

@@ -26,7 +26,6 @@ static void peer_refuses(struct pair *p, const struct craft *segment, enum termi
 
 static void a_terminate_carries_the_segment_at_fault(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_tagged(RDMAP_WRITE, 0x01020304, 0x1122334455667788, true, NULL, 100);
     pair_inject(p, &p->b, c.octets, c.len);
@@ -44,7 +43,6 @@ static void a_terminate_carries_the_segment_at_fault(void **state)
 
 static void a_terminate_carries_the_read_request_at_fault(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_read_request(1, 0xbad, 4096, 64);
     pair_inject(p, &p->b, c.octets, c.len);
@@ -57,7 +55,6 @@ static void a_terminate_carries_the_read_request_at_fault(void **state)
 // RFC 5040 section 4.8: the Read Request header is updated to where the response stopped.
 static void a_read_refused_half_way_says_where_it_stopped(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 514});
     struct craft c = craft_read_request(1, p->b.stag, (uintptr_t)p->b.memory, 2000);
     pair_inject(p, &p->b, c.octets, c.len);
@@ -80,7 +77,6 @@ static void a_read_refused_half_way_says_where_it_stopped(void **state)
 
 static void only_the_first_error_is_reported(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     qp_on_stream_error(p->b.qp, TERM_MPA_CRC, p->now);
     qp_on_stream_error(p->b.qp, TERM_MPA_MARKER, p->now);
@@ -94,7 +90,6 @@ static void only_the_first_error_is_reported(void **state)
 
 static void a_terminate_cuts_a_message_short(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200});
     p->a.room = 2;
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 5000, 0);
@@ -116,7 +111,6 @@ struct meaning {
 
 static void the_peers_terminate_gives_the_oldest_request_its_status(void **state)
 {
-    (void)state;
     static const struct meaning meanings[] = {
         {TERM_RDMAP_LOCAL, WC_REM_OP_ERR},
         {TERM_RDMAP_INVALID_STAG, WC_REM_ACCESS_ERR},
@@ -154,7 +148,6 @@ static void the_peers_terminate_gives_the_oldest_request_its_status(void **state
 
 static void a_terminate_with_a_header_names_its_request(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, 0, 0, 64, 0);
     pair_post_op(p, &p->a, 2, WQE_RDMA_READ, 0, 0, 64, PAIR_MEMORY_LEN);
@@ -181,7 +174,6 @@ static void a_terminate_with_a_header_names_its_request(void **state)
 // Both wrote there; the first has left, and waits only for the Read before it to be reported.
 static void what_is_done_is_not_what_a_terminate_names(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
     pair_post_op(p, &p->a, 2, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 4096);
@@ -200,7 +192,6 @@ static void what_is_done_is_not_what_a_terminate_names(void **state)
 
 static void a_send_is_known_again_by_its_number(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_SEND, WQE_SIGNALED, 0, 64, 0);
     pair_post_op(p, &p->a, 2, WQE_SEND, WQE_SIGNALED, 0, 64, 0);
@@ -214,7 +205,6 @@ static void a_send_is_known_again_by_its_number(void **state)
 
 static void siw_writes_its_bits_in_another_order(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.siw = true});
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, 0, 0, 64, 0);
     pair_output(p, &p->a);
@@ -231,7 +221,6 @@ static void siw_writes_its_bits_in_another_order(void **state)
 
 static void a_terminate_that_no_completion_tells_of_is_an_event(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct terminate t = terminate_of(TERM_RDMAP_LOCAL);
     struct craft c = craft_terminate(&t, false);
@@ -242,7 +231,6 @@ static void a_terminate_that_no_completion_tells_of_is_an_event(void **state)
 
 static void a_terminate_that_is_cut_or_unknown_still_ends_the_stream(void **state)
 {
-    (void)state;
     for (size_t len = 0; len <= 8; len++) {
         struct pair *p = pair_open(NULL);
         pair_post_op(p, &p->a, 1, WQE_RDMA_READ, 0, 0, 64, 0);

@@ -35,7 +35,6 @@ static void refuse(const struct craft *c, enum rdmap_refusal refusal, enum termi
 
 static void a_segment_shorter_than_its_header(void **state)
 {
-    (void)state;
     for (size_t len = 0; len < DDP_UNTAGGED_HEADER_LEN; len++) {
         struct craft c = craft_untagged(RDMAP_SEND, 1, 0, true, NULL, 0);
         c.len = len;
@@ -50,7 +49,6 @@ static void a_segment_shorter_than_its_header(void **state)
 
 static void another_ddp_version(void **state)
 {
-    (void)state;
     struct craft c = craft_tagged(RDMAP_WRITE, 1, 0, true, NULL, 0);
     c.octets[0] ^= 3;
     refuse(&c, RDMAP_REFUSED_DDP_TAGGED_VERSION, TERM_DDP_TAGGED_VERSION);
@@ -61,7 +59,6 @@ static void another_ddp_version(void **state)
 
 static void a_queue_that_does_not_exist(void **state)
 {
-    (void)state;
     struct ddp_header h = {.last = true, .rsvdulp = 0x43, .qn = DDP_QN_COUNT, .msn = 1};
     struct craft c = craft_of(&h, NULL, 0);
     refuse(&c, RDMAP_REFUSED_DDP_QN, TERM_DDP_QN);
@@ -69,7 +66,6 @@ static void a_queue_that_does_not_exist(void **state)
 
 static void a_message_number_that_is_not_due(void **state)
 {
-    (void)state;
     static const uint32_t numbers[] = {0, 2, UINT32_MAX};
     for (unsigned i = 0; i < 3; i++) {
         struct craft c = craft_untagged(RDMAP_SEND, numbers[i], 0, true, NULL, 0);
@@ -79,7 +75,6 @@ static void a_message_number_that_is_not_due(void **state)
 
 static void an_offset_that_does_not_continue(void **state)
 {
-    (void)state;
     struct craft c = craft_untagged(RDMAP_SEND, 1, 1, true, NULL, 0);
     refuse(&c, RDMAP_REFUSED_DDP_MO, TERM_DDP_MO);
 
@@ -93,7 +88,6 @@ static void an_offset_that_does_not_continue(void **state)
 
 static void another_rdmap_version(void **state)
 {
-    (void)state;
     struct craft c = craft_untagged(RDMAP_SEND, 1, 0, true, NULL, 0);
     c.octets[DDP_OFF_RSVDULP] = 0x03;
     refuse(&c, RDMAP_REFUSED_VERSION, TERM_RDMAP_VERSION);
@@ -104,7 +98,6 @@ static void another_rdmap_version(void **state)
 
 static void opcodes_without_a_meaning(void **state)
 {
-    (void)state;
     static const uint8_t opcodes[] = {0xC, 0xD, 0xF};
     for (unsigned i = 0; i < sizeof opcodes; i++) {
         struct craft c = craft_untagged((enum rdmap_opcode)opcodes[i], 1, 0, true, NULL, 16);
@@ -114,7 +107,6 @@ static void opcodes_without_a_meaning(void **state)
 
 static void opcode_and_t_bit_disagree(void **state)
 {
-    (void)state;
     for (uint8_t opcode = 0; opcode <= RDMAP_ATOMIC_RESPONSE; opcode++) {
         struct craft c = rdmap_opcode_facts(opcode)->is_tagged
                              ? craft_untagged((enum rdmap_opcode)opcode, 1, 0, true, NULL, 8)
@@ -125,7 +117,6 @@ static void opcode_and_t_bit_disagree(void **state)
 
 static void opcode_and_queue_disagree(void **state)
 {
-    (void)state;
     struct ddp_header h = {.last = true, .rsvdulp = 0x43, .qn = DDP_QN_READ_REQUEST, .msn = 1};
     struct craft c = craft_of(&h, NULL, 28);
     refuse(&c, RDMAP_REFUSED_OPCODE_QUEUE, TERM_DDP_QN);
@@ -136,7 +127,6 @@ static void opcode_and_queue_disagree(void **state)
 
 static void messages_of_fixed_length_have_that_length(void **state)
 {
-    (void)state;
     static const enum rdmap_opcode opcodes[] = {RDMAP_READ_REQUEST, RDMAP_ATOMIC_REQUEST,
                                                 RDMAP_ATOMIC_RESPONSE, RDMAP_IMMEDIATE,
                                                 RDMAP_IMMEDIATE_SE};
@@ -153,7 +143,6 @@ static void messages_of_fixed_length_have_that_length(void **state)
 
 static void a_write_to_memory_that_is_not_there(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_tagged(RDMAP_WRITE, p->b.stag ^ 1, addr(&p->b, 0), true, NULL, 8);
     expect_refusal(p, &c, RDMAP_REFUSED_DDP_INVALID_STAG, TERM_DDP_INVALID_STAG);
@@ -161,7 +150,6 @@ static void a_write_to_memory_that_is_not_there(void **state)
 
 static void a_write_beyond_its_memory(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c =
         craft_tagged(RDMAP_WRITE, p->b.stag, addr(&p->b, PAIR_MEMORY_LEN - 7), true, NULL, 8);
@@ -173,7 +161,6 @@ static void a_write_beyond_its_memory(void **state)
 
 static void a_write_whose_offset_wraps(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_tagged(RDMAP_WRITE, p->b.stag, UINT64_MAX - 3, true, NULL, 8);
     expect_refusal(p, &c, RDMAP_REFUSED_DDP_TO_WRAP, TERM_DDP_TO_WRAP);
@@ -188,7 +175,6 @@ static uint32_t region(struct end *e, uint32_t pd, uint32_t access)
 
 static void a_write_without_the_right_to(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     uint32_t stag = region(&p->b, p->b.pd, MEM_ACCESS_REMOTE_READ | MEM_ACCESS_LOCAL_WRITE);
     struct craft c = craft_tagged(RDMAP_WRITE, stag, addr(&p->b, 0), true, NULL, 8);
@@ -197,7 +183,6 @@ static void a_write_without_the_right_to(void **state)
 
 static void a_write_into_another_domain(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     uint32_t pd;
     assert_int_equal(mem_pd_alloc(p->b.mem, &pd), 0);
@@ -208,7 +193,6 @@ static void a_write_into_another_domain(void **state)
 
 static void more_requests_than_ird(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c;
     for (uint32_t msn = 1; msn <= 4; msn++) {
@@ -221,7 +205,6 @@ static void more_requests_than_ird(void **state)
 
 static void a_read_of_memory_that_is_not_open_to_it(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_read_request(1, p->b.stag ^ 1, addr(&p->b, 0), 8);
     expect_refusal(p, &c, RDMAP_REFUSED_REMOTE_INVALID_STAG, TERM_RDMAP_INVALID_STAG);
@@ -248,7 +231,6 @@ static void a_read_of_memory_that_is_not_open_to_it(void **state)
 
 static void atomics_that_cannot_be_carried_out(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_atomic_request(1, 1, p->b.stag, addr(&p->b, 0));
     expect_refusal(p, &c, RDMAP_REFUSED_ATOMIC_OPCODE, TERM_RDMAP_OPCODE);
@@ -266,7 +248,6 @@ static void atomics_that_cannot_be_carried_out(void **state)
 
 static void a_response_that_nobody_asked_for(void **state)
 {
-    (void)state;
     struct craft c = craft_tagged(RDMAP_READ_RESPONSE, 1, 0, true, NULL, 8);
     refuse(&c, RDMAP_REFUSED_RESPONSE_UNASKED, TERM_RDMAP_OPCODE);
     c = craft_untagged(RDMAP_ATOMIC_RESPONSE, 1, 0, true, NULL, RDMAP_ATOMIC_RESPONSE_LEN);
@@ -289,7 +270,6 @@ static struct rdmap_read_request asked(struct pair *p)
 
 static void a_response_that_does_not_fit_its_request(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct rdmap_read_request r = asked(p);
     struct craft c = craft_tagged(RDMAP_READ_RESPONSE, r.sink_stag + 1, r.sink_to, true, NULL, 64);
@@ -316,7 +296,6 @@ static void a_response_that_does_not_fit_its_request(void **state)
 
 static void a_read_response_does_not_answer_an_atomic(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_tagged(RDMAP_WRITE, 0, 0, true, NULL, 0);
     pair_inject(p, &p->b, c.octets, c.len);
@@ -328,7 +307,6 @@ static void a_read_response_does_not_answer_an_atomic(void **state)
 
 static void an_atomic_response_to_another_request(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_tagged(RDMAP_WRITE, 0, 0, true, NULL, 0);
     pair_inject(p, &p->b, c.octets, c.len);
@@ -341,7 +319,6 @@ static void an_atomic_response_to_another_request(void **state)
 // The sink of a read is nobody's but the response's.
 static void nothing_but_the_response_is_placed_in_a_sink(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct rdmap_read_request r = asked(p);
     struct craft c = craft_tagged(RDMAP_WRITE, r.sink_stag, r.sink_to, true, NULL, 64);
@@ -350,7 +327,6 @@ static void nothing_but_the_response_is_placed_in_a_sink(void **state)
 
 static void a_sink_that_was_deregistered_meanwhile(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct rdmap_read_request r = asked(p);
     assert_int_equal(mem_region_deregister(p->b.mem, p->b.stag), 0);
@@ -365,7 +341,6 @@ static void a_sink_that_was_deregistered_meanwhile(void **state)
 
 static void an_invalidation_that_is_not_the_peers_to_ask(void **state)
 {
-    (void)state;
     struct ddp_header h = {.last = true, .rsvdulp = 0x44, .msn = 1, .rsvdulp_stag = 0x11223344};
     struct craft c = craft_of(&h, NULL, 0);
     struct pair *p = pair_open(NULL);
@@ -386,7 +361,6 @@ static void an_invalidation_that_is_not_the_peers_to_ask(void **state)
 
 static void a_send_longer_than_its_receive(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_receive(p, &p->b, 70, 0, 63);
     struct craft c = craft_untagged(RDMAP_SEND, 1, 0, true, "x", 1);
@@ -402,7 +376,6 @@ static void a_send_longer_than_its_receive(void **state)
 
 static void a_receive_whose_memory_is_not_usable(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_receive(p, &p->b, 70, 0, 64);
     assert_int_equal(mem_region_deregister(p->b.mem, p->b.stag), 0);
@@ -416,7 +389,6 @@ static void a_receive_whose_memory_is_not_usable(void **state)
 
 static void an_extension_message_that_is_not_understood(void **state)
 {
-    (void)state;
     struct craft c = craft_untagged(RDMAP_EXTENSION, 1, 0, true, NULL, 16);
     struct pair *p = pair_open(&(struct pair_options){.weft = true});
     expect_refusal(p, &c, RDMAP_REFUSED_EXTENSION_MALFORMED, TERM_RDMAP_OPERATION_UNSPECIFIED);
@@ -424,7 +396,6 @@ static void an_extension_message_that_is_not_understood(void **state)
 
 static void reserved_bits_of_an_rfc_peer_mean_nothing(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_receive(p, &p->b, 1, 0, 64);
     struct ddp_header h = {.last = true, .rsvd = 15, .rsvdulp = 0x73, .msn = 1, .rsvdulp_stag = 9};
@@ -438,7 +409,6 @@ static void reserved_bits_of_an_rfc_peer_mean_nothing(void **state)
 
 static void a_first_ulpdu_that_is_no_extension_message_declines_ours(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.weft = true});
     struct craft c = craft_tagged(RDMAP_WRITE, 0, 0, true, NULL, 0);
     pair_inject(p, &p->b, c.octets, c.len);

@@ -24,7 +24,6 @@ static const struct qp_config config = {
 
 static void queue_pair_is_made_whole_or_not_at_all(void **state)
 {
-    (void)state;
     static const uint8_t key[STAG_KEY_LEN] = {7};
     struct qp_config own = config;
     own.wq.mem = mem_table_create(key, 64, (struct mem_probe){0});

@@ -28,7 +28,6 @@ static void expect_lengths(const struct pair *p, uint32_t len)
 
 static void the_smaller_wish_holds_at_both_ends(void **state)
 {
-    (void)state;
     struct pair *p = open_weft(ALLOTMENT, 3000);
     expect_lengths(p, ALLOTMENT);
     pair_close(p);
@@ -39,7 +38,6 @@ static void the_smaller_wish_holds_at_both_ends(void **state)
 
 static void a_wish_that_is_granted_as_it_was_is_no_change(void **state)
 {
-    (void)state;
     struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
     assert_int_equal(qp_counters(p->a.qp)->allotment_changes, 0);
     assert_int_equal(qp_counters(p->b.qp)->allotment_changes, 0);
@@ -52,7 +50,6 @@ static void a_wish_that_is_granted_as_it_was_is_no_change(void **state)
 
 static void a_request_names_all_that_remains_and_the_answer_is_cut(void **state)
 {
-    (void)state;
     struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
     pair_fill(&p->b, 300, LEN, 3);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 64, LEN, 300);
@@ -71,7 +68,6 @@ static void a_request_names_all_that_remains_and_the_answer_is_cut(void **state)
 
 static void all_that_is_named_is_checked_at_once(void **state)
 {
-    (void)state;
     struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, PAIR_MEMORY_LEN - LEN + 1);
     pair_run(p);
@@ -82,7 +78,6 @@ static void all_that_is_named_is_checked_at_once(void **state)
 
 static void both_ends_may_change_it_while_reads_are_under_way(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
         uint32_t len = i == 0 ? ALLOTMENT / 2 : ALLOTMENT * 2;
@@ -102,7 +97,6 @@ static void both_ends_may_change_it_while_reads_are_under_way(void **state)
 
 static void one_ends_wish_lowers_it_for_both(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
         struct end *who = i == 0 ? &p->a : &p->b;
@@ -128,7 +122,6 @@ static struct craft craft_notice(enum extension_kind kind, uint32_t msn, uint32_
 
 static void what_nothing_called_for_is_refused(void **state)
 {
-    (void)state;
     static const enum extension_kind kinds[] = {EXTENSION_TAKEN, EXTENSION_CHOICES};
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
@@ -142,7 +135,6 @@ static void what_nothing_called_for_is_refused(void **state)
 
 static void a_notice_before_the_choices_is_refused(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.weft = true, .allotment = {9, 9}});
     struct craft c = craft_notice(EXTENSION_ALLOTMENT, 1, 5);
     assert_int_equal(pair_inject(p, &p->b, c.octets, c.len), ULPDU_STOP);
@@ -177,7 +169,6 @@ static struct pair *open_lowered(uint32_t to)
 
 static void a_short_answer_is_partial_completion(void **state)
 {
-    (void)state;
     struct pair *p = open_lowered(300);
     struct craft c = craft_answer(p, 0, true, 300);
     assert_int_equal(pair_inject(p, &p->a, c.octets, c.len), ULPDU_TAKEN);
@@ -193,7 +184,6 @@ static void a_short_answer_is_partial_completion(void **state)
 // Each partial answer costs a further request, and leaves the context where it is.
 static void an_answer_is_cut_no_shorter_than_the_allotment(void **state)
 {
-    (void)state;
     static const uint32_t allotments[] = {ALLOTMENT, 300};
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_lowered(allotments[i]);
@@ -209,7 +199,6 @@ static void an_answer_is_cut_no_shorter_than_the_allotment(void **state)
 
 static void an_answer_beyond_the_allotment_is_refused(void **state)
 {
-    (void)state;
     struct pair *p = open_weft(300, 300);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     pair_output(p, &p->a);
@@ -221,7 +210,6 @@ static void an_answer_beyond_the_allotment_is_refused(void **state)
 
 static void an_answer_without_an_octet_is_refused(void **state)
 {
-    (void)state;
     struct pair *p = open_weft(ALLOTMENT, ALLOTMENT);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     pair_output(p, &p->a);
@@ -233,7 +221,6 @@ static void an_answer_without_an_octet_is_refused(void **state)
 
 static void a_foreign_peers_answer_may_not_be_short(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.allotment = {ALLOTMENT, ALLOTMENT}});
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     pair_output(p, &p->a);
@@ -245,7 +232,6 @@ static void a_foreign_peers_answer_may_not_be_short(void **state)
 
 static void a_foreign_peers_request_is_answered_whole(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.allotment = {0, ALLOTMENT}});
     pair_fill(&p->b, 300, LEN, 3);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 64, LEN, 300);

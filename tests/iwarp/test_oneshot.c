@@ -8,7 +8,6 @@ static const uint8_t encodings[] = {FLAGS, OPCODE};
 
 static void one_post_advertises_and_one_send_closes(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pair(encodings[i], 0);
         assert_int_equal(qp_oneshot_agreed(p->a.qp), encodings[i]);
@@ -31,7 +30,6 @@ static void one_post_advertises_and_one_send_closes(void **state)
 
 static void the_mark_stands_in_the_header_of_every_segment(void **state)
 {
-    (void)state;
     static const uint8_t control[2][2] = {{0x51, 0x43}, {0x41, 0x48}};
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pair(encodings[i], 0);
@@ -47,7 +45,6 @@ static void the_mark_stands_in_the_header_of_every_segment(void **state)
 
 static void the_reference_is_found_wherever_segments_are_cut(void **state)
 {
-    (void)state;
     // Headers of 18 octets: segments of 110, and a reference that begins in one and goes on.
     struct oneshot_config far = config;
     far.request.offset = far.answer.offset = 105;
@@ -84,7 +81,6 @@ static void the_reference_is_found_wherever_segments_are_cut(void **state)
 
 static void the_target_writes_and_reads_a_scattered_list(void **state)
 {
-    (void)state;
     // Elements far smaller than a segment, more of them than a work request has.
     static const uint32_t element_lens[] = {DATA_LEN, 4096, 101};
     for (unsigned i = 0; i < 3; i++) {
@@ -111,7 +107,6 @@ static void the_target_writes_and_reads_a_scattered_list(void **state)
 
 static void many_commands_are_closed_in_any_order(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stags[COMMAND_MAX];
     for (unsigned round = 0; round < 3; round++) {
@@ -138,7 +133,6 @@ static void many_commands_are_closed_in_any_order(void **state)
 // ... so that not every post asks the kernel, and none believes what it said long ago.
 static void what_is_known_of_memory_holds_for_a_millisecond(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(EXTENSION_ONESHOT_FLAGS, 0);
     struct wq *wq = qp_wq(p->a.qp);
     const instant_ns since_ns = 5 * NS_PER_S;
@@ -152,7 +146,6 @@ static void what_is_known_of_memory_holds_for_a_millisecond(void **state)
 
 static void an_stag_does_not_come_back_with_its_command(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t former[8] = {0};
     for (unsigned i = 0; i < 8; i++) {
@@ -169,7 +162,6 @@ static void an_stag_does_not_come_back_with_its_command(void **state)
 
 static void data_in_front_of_the_close_lands(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
     pair_run(p);
@@ -185,7 +177,6 @@ static void data_in_front_of_the_close_lands(void **state)
 // The close has come, but the message waits for its receive: the memory is free all the same.
 static void a_close_without_a_receive_acts_at_delivery(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stags[9];
     for (unsigned i = 0; i < 9; i++) { // the ninth finds no receive
@@ -206,7 +197,6 @@ static void a_close_without_a_receive_acts_at_delivery(void **state)
 
 static void references_of_any_width_and_order(void **state)
 {
-    (void)state;
     static const struct {
         struct oneshot_field field;
         uint8_t octets[8];
@@ -233,7 +223,6 @@ static void references_of_any_width_and_order(void **state)
 // An iSCSI command has its number elsewhere than the response has the tag.
 static void request_and_answer_have_fields_of_their_own(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.weft = true, .oneshot = FLAGS});
     struct oneshot_config iscsi = config;
     iscsi.request = (struct oneshot_field){.offset = 24, .len = 4};
@@ -255,7 +244,6 @@ static void request_and_answer_have_fields_of_their_own(void **state)
 
 static void without_the_extension_the_body_alone_has_the_stag(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(0, 0);
     assert_int_equal(qp_oneshot_agreed(p->a.qp), 0);
     uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
@@ -275,7 +263,6 @@ static void without_the_extension_the_body_alone_has_the_stag(void **state)
 
 static void send_with_invalidate_closes_where_the_extension_is_agreed_too(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
     pair_run(p);
@@ -292,7 +279,6 @@ static void send_with_invalidate_closes_where_the_extension_is_agreed_too(void *
 
 static void each_part_works_without_the_other(void **state)
 {
-    (void)state;
     static const uint8_t parts[] = {EXTENSION_ONESHOT_ADVERTISE, EXTENSION_ONESHOT_CLOSE};
     for (unsigned i = 0; i < 4; i++) {
         bool is_close = i % 2 == 1;
@@ -312,7 +298,6 @@ static void each_part_works_without_the_other(void **state)
 
 static void the_opcode_encoding_displaces_rfc_7306(void **state)
 {
-    (void)state;
     static const enum wqe_opcode displaced[] = {WQE_RDMA_WRITE_WITH_IMM, WQE_ATOMIC_CMP_AND_SWP,
                                                 WQE_ATOMIC_FETCH_AND_ADD};
     for (unsigned i = 0; i < 3; i++) {
@@ -332,7 +317,6 @@ static void the_opcode_encoding_displaces_rfc_7306(void **state)
 
 static void until_the_first_message_a_responder_does_not_know(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.weft = true, .oneshot = FLAGS});
     assert_int_equal(qp_oneshot_agreed(p->a.qp), FLAGS);
     assert_int_equal(qp_oneshot_agreed(p->b.qp), -ENOTCONN);
@@ -343,7 +327,6 @@ static void until_the_first_message_a_responder_does_not_know(void **state)
 
 static void an_initiator_that_takes_nothing_leaves_the_rfc_s_form(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.weft = true, .oneshot = FLAGS});
     struct craft c = craft_untagged(RDMAP_SEND, 1, 0, true, NULL, 4);
     pair_inject(p, &p->b, c.octets, c.len);
@@ -353,7 +336,6 @@ static void an_initiator_that_takes_nothing_leaves_the_rfc_s_form(void **state)
 
 static void a_choice_that_was_not_offered_ends_the_stream(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.weft = true, .oneshot = FLAGS});
     const struct extension_message choices = {.kind = EXTENSION_CHOICES, .encoding = OPCODE};
     uint8_t octets[EXTENSION_MESSAGE_LEN];

@@ -15,7 +15,6 @@ static void expect_refused(struct pair *p, enum rdmap_refusal refusal, enum term
 
 static void a_close_with_another_reference(void **state)
 {
-    (void)state;
     for (unsigned by_invalidate = 0; by_invalidate < 2; by_invalidate++) {
         struct pair *p = open_pair(by_invalidate ? 0 : FLAGS, 0);
         uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
@@ -28,7 +27,6 @@ static void a_close_with_another_reference(void **state)
 
 static void a_second_close(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
     pair_run(p);
@@ -39,7 +37,6 @@ static void a_second_close(void **state)
 
 static void a_close_of_what_was_never_advertised(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stag = wq_oneshot_slot(qp_wq(p->a.qp))->stag; // allotted, but not told to anybody
     post_close(p, &p->b, stag, 0);
@@ -48,7 +45,6 @@ static void a_close_of_what_was_never_advertised(void **state)
 
 static void a_close_of_memory_that_is_no_one_shot_region(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     post_close(p, &p->b, p->a.stag, reference);
     expect_refused(p, RDMAP_REFUSED_CLOSE_NOT_ONESHOT, TERM_RDMAP_PROTECTION_INVALIDATE);
@@ -57,7 +53,6 @@ static void a_close_of_memory_that_is_no_one_shot_region(void **state)
 // Another queue pair's region, in the same domain or another.
 static void a_close_of_another_connection_s_region(void **state)
 {
-    (void)state;
     for (unsigned is_other_pd = 0; is_other_pd < 2; is_other_pd++) {
         struct pair *p = open_pair(FLAGS, 0);
         struct mem_asker other = {.pd = p->a.pd, .qp_num = 0x99};
@@ -80,7 +75,6 @@ static void a_close_of_another_connection_s_region(void **state)
 
 static void a_close_too_short_for_its_reference(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
     pair_run(p);
@@ -94,7 +88,6 @@ static void a_close_too_short_for_its_reference(void **state)
 
 static void an_advertisement_too_short_for_its_reference(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     struct ddp_header h = {
         .last = true, .rsvd = EXTENSION_RSVD_ADVERTISE, .rsvdulp = 0x43, .msn = 1};
@@ -105,7 +98,6 @@ static void an_advertisement_too_short_for_its_reference(void **state)
 
 static void marks_that_cannot_be(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t agreed, rsvd, rsvdulp;
         enum rdmap_refusal refusal;
@@ -130,7 +122,6 @@ static void marks_that_cannot_be(void **state)
 
 static void access_beyond_the_rights_that_were_advertised(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     struct oneshot_command *command = wq_oneshot_slot(qp_wq(p->a.qp));
     uint32_t stag = command->stag;
@@ -148,7 +139,6 @@ static void access_beyond_the_rights_that_were_advertised(void **state)
 
 static void access_behind_the_close(void **state)
 {
-    (void)state;
     static const struct {
         enum wqe_opcode opcode;
         enum rdmap_refusal refusal;
@@ -174,7 +164,6 @@ static void access_behind_the_close(void **state)
 // A Read that was asked for in front of the close, and is not answered when it comes.
 static void a_close_in_the_middle_of_its_own_read(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 1000);
     uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
     pair_run(p);
@@ -193,7 +182,6 @@ static void a_close_in_the_middle_of_its_own_read(void **state)
 
 static void an_answer_that_does_not_close_leaves_the_region_open(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
     pair_run(p);
@@ -222,7 +210,6 @@ static void expect_detached(struct pair *p, const uint32_t *stags, unsigned coun
 
 static void a_lost_connection_detaches_before_it_is_told(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stags[3];
     for (unsigned i = 0; i < 2; i++) {
@@ -249,7 +236,6 @@ static void note_open(void *ctx, enum qp_event event)
 
 static void a_refused_peer_finds_the_memory_detached_before_the_event(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     uint32_t stag = post_command(p, &p->a, reference, DATA_LEN);
     pair_run(p);
@@ -264,7 +250,6 @@ static void a_refused_peer_finds_the_memory_detached_before_the_event(void **sta
 
 static void reset_gives_every_command_back(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     post_command(p, &p->a, 1, 1000);
     pair_run(p);
@@ -289,7 +274,6 @@ static void reset_gives_every_command_back(void **state)
 // be closed, and its entry in the table used again, before the work request ends.
 static void an_old_work_request_does_not_free_another_s_command(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 0);
     p->b.room = 0; // b's response does not leave, its closes neither
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 30000, 100, 30000);
@@ -317,7 +301,6 @@ static void an_old_work_request_does_not_free_another_s_command(void **state)
 
 static void a_command_whose_body_is_unusable_is_free_again(void **state)
 {
-    (void)state;
     struct pair *p = open_pair(FLAGS, 128);
     struct oneshot_command *command = wq_oneshot_slot(qp_wq(p->a.qp));
     fill_list(&p->a, command, 1000);
@@ -341,7 +324,6 @@ static void a_command_whose_body_is_unusable_is_free_again(void **state)
 
 static void a_table_is_made_once_and_with_right_numbers(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     const struct oneshot_field none = {.len = 0}, long_one = {.len = 9};
     struct oneshot_config wrong[] = {config, config, config, config, config, config};

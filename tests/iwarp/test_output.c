@@ -16,7 +16,6 @@ static const struct unit *batch_at(const struct end *e, unsigned i)
 // b is asked to read and has Writes of its own: messages alternate, their segments never mix.
 static void answers_and_work_take_turns_at_message_boundaries(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 514});
     for (unsigned i = 0; i < 3; i++) {
         pair_post_op(p, &p->a, i, WQE_RDMA_READ, WQE_SIGNALED, 0, 1500, 0);
@@ -46,7 +45,6 @@ static void answers_and_work_take_turns_at_message_boundaries(void **state)
 
 static void segments_are_as_long_as_mulpdu_allows(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 1000});
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, 0, 0, 2500, 0);
     pair_output(p, &p->a);
@@ -60,7 +58,6 @@ static void segments_are_as_long_as_mulpdu_allows(void **state)
 
 static void a_full_sink_is_waited_for(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200});
     p->a.room = 1;
     pair_fill(&p->a, 0, 5000, 1);
@@ -76,7 +73,6 @@ static void a_full_sink_is_waited_for(void **state)
 
 static void sends_and_writes_go_by_reference_answers_as_copies(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, 0, 128, 64, 0);
     pair_output(p, &p->a);
@@ -97,7 +93,6 @@ static void sends_and_writes_go_by_reference_answers_as_copies(void **state)
 
 static void an_answer_of_no_octets_looks_at_no_key(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_read_request(1, 0xbad, 77, 0);
     assert_int_equal(pair_inject(p, &p->b, c.octets, c.len), ULPDU_TAKEN);
@@ -111,7 +106,6 @@ static void an_answer_of_no_octets_looks_at_no_key(void **state)
 
 static void a_queue_pair_with_nothing_to_do_has_no_output(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     assert_false(qp_has_output(p->a.qp));
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, 0, 0, 64, 0);
@@ -127,7 +121,6 @@ static void a_queue_pair_with_nothing_to_do_has_no_output(void **state)
 // the stream, and nothing follows but the Terminate.
 static void nothing_starts_behind_a_work_request_at_fault(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 300, 0);
     pair_output(p, &p->a);

@@ -45,7 +45,6 @@ static void post_to_itself(struct pair *p, uint64_t wr_id, enum wqe_opcode opcod
 // Neither the choices, which both ends know, nor an indication that it is ready.
 static void nothing_is_told_to_oneself(void **state)
 {
-    (void)state;
     struct pair *p = open_own();
     assert_int_equal(qp_state_of(p->a.qp), QP_RTS);
     assert_false(qp_has_output(p->a.qp));
@@ -55,7 +54,6 @@ static void nothing_is_told_to_oneself(void **state)
 
 static void octets_and_messages_come_back(void **state)
 {
-    (void)state;
     struct pair *p = open_own();
     pair_fill(&p->a, 0, 3000, 1);
     post_to_itself(p, 1, WQE_RDMA_WRITE, 0, 3000, 8000);
@@ -89,7 +87,6 @@ static void expect_over(struct pair *p)
 // The work request that was refused is the one that fails, as if a Terminate had named it.
 static void what_it_refuses_itself_fails_the_work_request(void **state)
 {
-    (void)state;
     struct pair *p = open_own();
     post_to_itself(p, 1, WQE_RDMA_READ, 0, 64, PAIR_MEMORY_LEN);
     post_to_itself(p, 2, WQE_RDMA_READ, 0, 64, 0);
@@ -108,7 +105,6 @@ static void what_it_refuses_itself_fails_the_work_request(void **state)
 // What failed before it left has its own status, which no Terminate changes.
 static void what_failed_before_it_left_keeps_its_status(void **state)
 {
-    (void)state;
     struct pair *p = open_own();
     struct send_wqe *wqe = pair_send_slot(&p->a, 1, WQE_RDMA_WRITE, 0);
     pair_set_sge(&p->a, wqe, 0, 64);

@@ -86,7 +86,6 @@ static uint64_t requests(const struct pair *p)
 
 static void a_read_that_is_pulled_puts_nothing(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     post_read(p, 1);
     assert_false(pair_output(p, &p->a));
@@ -106,7 +105,6 @@ static void a_read_that_is_pulled_puts_nothing(void **state)
 
 static void octets_go_to_the_places_of_the_list(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     struct send_wqe *wqe = pair_send_slot(&p->a, 1, WQE_RDMA_READ, WQE_SIGNALED);
     pair_set_sge(&p->a, wqe, 5000, 10);
@@ -127,7 +125,6 @@ static void octets_go_to_the_places_of_the_list(void **state)
 
 static void what_is_refused_or_not_good_goes_by_the_stream(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pulling();
         asked.answer = i == 0 ? PAST_REFUSED : PAST_BEGUN;
@@ -148,7 +145,6 @@ static void what_is_refused_or_not_good_goes_by_the_stream(void **state)
 // The peer puts requests into slots by their numbers.
 static void a_request_behind_one_that_was_pulled_has_its_number(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     post_read(p, 1);
     pair_output(p, &p->a);
@@ -166,7 +162,6 @@ static void a_request_behind_one_that_was_pulled_has_its_number(void **state)
 
 static void nothing_is_put_behind_a_pull_before_it_is_done(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     pair_post_receive(p, &p->b, 7, 0, 64);
     post_read(p, 1);
@@ -185,7 +180,6 @@ static void nothing_is_put_behind_a_pull_before_it_is_done(void **state)
 // What it asks for has nothing to do with what we do.
 static void the_peer_is_answered_meanwhile(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pulling();
         asked.answer = i == 0 ? PAST_BEGUN : PAST_LATER;
@@ -207,7 +201,6 @@ static void the_peer_is_answered_meanwhile(void **state)
 
 static void a_fence_waits_for_what_is_pulled(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     pair_post_receive(p, &p->b, 7, 0, 64);
     post_read(p, 1);
@@ -222,7 +215,6 @@ static void a_fence_waits_for_what_is_pulled(void **state)
 
 static void who_can_copy_later_is_asked_again(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     asked.answer = PAST_LATER;
     post_read(p, 1);
@@ -239,7 +231,6 @@ static void who_can_copy_later_is_asked_again(void **state)
 
 static void a_divided_read_is_pulled_in_parts(void **state)
 {
-    (void)state;
     struct pair *p = open_with(&(struct pair_options){.weft = true, .allotment = {1000, 1000}});
     asked.run_max = 2;
     post_read(p, 1);
@@ -259,7 +250,6 @@ static void a_divided_read_is_pulled_in_parts(void **state)
 // Its window was cut by the allotment that was, and the answer is by the one that is.
 static void what_goes_by_the_stream_at_last_is_asked_for_by_the_allotment_of_then(void **state)
 {
-    (void)state;
     struct pair *p = open_with(&(struct pair_options){.weft = true, .allotment = {1000, 1000}});
     asked.run_max = 1;
     post_read(p, 1);
@@ -279,7 +269,6 @@ static void what_goes_by_the_stream_at_last_is_asked_for_by_the_allotment_of_the
 // Those before it are out: they would always be, if the next ones joined them.
 static void reads_on_the_stream_do_not_keep_all_others_there(void **state)
 {
-    (void)state;
     struct pair *p =
         open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
     p->a.sink.pull = NULL;
@@ -313,7 +302,6 @@ static void reads_on_the_stream_do_not_keep_all_others_there(void **state)
 // It says nothing about the next ones, which are kept back until it has been answered.
 static void a_read_behind_what_was_sent_does_not_draw_all_others_there(void **state)
 {
-    (void)state;
     struct pair *p =
         open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
     asked.answer = PAST_BEHIND;
@@ -341,7 +329,6 @@ static void a_read_behind_what_was_sent_does_not_draw_all_others_there(void **st
 
 static void reads_that_cannot_be_pulled_do_not_wait_for_each_other(void **state)
 {
-    (void)state;
     struct pair *p =
         open_with(&(struct pair_options){.weft = true, .stream = {.ird = 16, .ord = 16}});
     asked.answer = PAST_REFUSED;
@@ -377,7 +364,6 @@ static void expect_reads(struct pair *p, unsigned count)
 
 static void reads_that_follow_are_copied_together(void **state)
 {
-    (void)state;
     struct pair *p = open_with(&deep);
     post_reads(p, 5);
     pair_output(p, &p->a);
@@ -392,7 +378,6 @@ static void reads_that_follow_are_copied_together(void **state)
 
 static void what_does_not_join_is_the_first_of_the_next_run(void **state)
 {
-    (void)state;
     struct pair *p = open_with(&deep);
     asked.run_max = 2;
     post_reads(p, 5);
@@ -409,7 +394,6 @@ static void what_does_not_join_is_the_first_of_the_next_run(void **state)
 
 static void those_behind_one_that_is_not_good_go_by_the_stream(void **state)
 {
-    (void)state;
     struct pair *p = open_with(&deep);
     post_reads(p, 4);
     pair_output(p, &p->a);
@@ -426,7 +410,6 @@ static void those_behind_one_that_is_not_good_go_by_the_stream(void **state)
 // It changes memory that others read, and leaves behind those before it.
 static void an_atomic_does_not_join(void **state)
 {
-    (void)state;
     struct pair *p = open_with(&deep);
     post_reads(p, 2);
     pair_post_op(p, &p->a, 2, WQE_ATOMIC_FETCH_AND_ADD, WQE_SIGNALED, 8 * LEN, 8, 8192);
@@ -444,7 +427,6 @@ static void an_atomic_does_not_join(void **state)
 
 static void what_is_at_fault_behind_them_does_not_fail_them(void **state)
 {
-    (void)state;
     struct pair *p = open_with(&deep);
     post_reads(p, 2);
     struct send_wqe *wqe = pair_send_slot(&p->a, 2, WQE_RDMA_READ, WQE_SIGNALED);
@@ -466,7 +448,6 @@ static void what_is_at_fault_behind_them_does_not_fail_them(void **state)
 // The peer has not been asked.
 static void an_answer_to_what_is_being_copied_is_refused(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pulling();
         asked.answer = i == 0 ? PAST_BEGUN : PAST_LATER;
@@ -490,7 +471,6 @@ static void an_answer_to_what_is_being_copied_is_refused(void **state)
 
 static void memory_is_nobodys_before_the_copy_ends(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     post_read(p, 1);
     post_read(p, 2);
@@ -506,7 +486,6 @@ static void memory_is_nobodys_before_the_copy_ends(void **state)
 
 static void a_terminate_passes_and_the_read_ends_behind_the_copy(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     const uint8_t nonsense[4] = {0};
     post_read(p, 1);
@@ -523,7 +502,6 @@ static void a_terminate_passes_and_the_read_ends_behind_the_copy(void **state)
 
 static void a_peer_that_is_too_slow_fails_the_read_behind_the_copy(void **state)
 {
-    (void)state;
     struct pair *p =
         open_with(&(struct pair_options){.weft = true, .config.wq = {.read_timeout_ns = NS_PER_S}});
     post_read(p, 1);
@@ -541,7 +519,6 @@ static void a_peer_that_is_too_slow_fails_the_read_behind_the_copy(void **state)
 
 static void reads_wait_behind_sends_that_wait_for_receives(void **state)
 {
-    (void)state;
     struct pair *p = open_pulling();
     const unsigned both = KEY_MAY_READ | KEY_MAY_WRITE;
     assert_int_equal(qp_rights_past_stream(p->b.qp), both);
@@ -604,7 +581,6 @@ static void read_on(struct pair *p, unsigned count, duration_ns past_ns, duratio
 
 static void reads_that_follow_each_other_go_by_the_faster_way(void **state)
 {
-    (void)state;
     static const struct {
         duration_ns past_ns, stream_ns;
         unsigned past_count, stream_count; // of a hundred
@@ -646,7 +622,6 @@ static struct pair *open_reading_by_the_stream(void)
 
 static void reads_behind_a_pause_are_pulled_whatever_is_faster(void **state)
 {
-    (void)state;
     struct pair *p = open_reading_by_the_stream();
     p->now += NS_PER_MS;
     expect_pulled(p);
@@ -656,7 +631,6 @@ static void reads_behind_a_pause_are_pulled_whatever_is_faster(void **state)
 
 static void reads_behind_a_short_one_are_pulled_whatever_is_faster(void **state)
 {
-    (void)state;
     struct pair *p = open_reading_by_the_stream();
     post_read(p, 0);
     pair_output(p, &p->a);

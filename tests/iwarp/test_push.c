@@ -62,7 +62,6 @@ static uint64_t writes_that_came(const struct pair *p)
 
 static void a_write_that_is_pushed_puts_nothing(void **state)
 {
-    (void)state;
     struct pair *p = open_pushing();
     post_write(p, 1);
     assert_false(pair_output(p, &p->a));
@@ -83,7 +82,6 @@ static void a_write_that_is_pushed_puts_nothing(void **state)
 
 static void what_is_refused_or_not_done_goes_by_the_stream(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct pair *p = open_pushing();
         asked.answer = i == 0 ? PAST_REFUSED : PAST_BEGUN;
@@ -111,7 +109,6 @@ static void what_is_refused_or_not_done_goes_by_the_stream(void **state)
 
 static void what_is_left_is_asked_for_in_the_next_turn(void **state)
 {
-    (void)state;
     struct pair *p = open_pushing();
     asked.answer = PAST_LATER;
     post_write(p, 1);
@@ -128,7 +125,6 @@ static void what_is_left_is_asked_for_in_the_next_turn(void **state)
 
 static void nothing_of_our_own_is_put_meanwhile(void **state)
 {
-    (void)state;
     struct pair *p = open_pushing();
     pair_post_receive(p, &p->b, 7, 0, LEN);
     post_write(p, 1);
@@ -149,7 +145,6 @@ static void nothing_of_our_own_is_put_meanwhile(void **state)
 
 static void the_peer_is_answered_meanwhile(void **state)
 {
-    (void)state;
     struct pair *p = open_pushing();
     post_write(p, 1);
     pair_output(p, &p->a);
@@ -165,7 +160,6 @@ static void the_peer_is_answered_meanwhile(void **state)
 
 static void immediate_data_follow_the_octets(void **state)
 {
-    (void)state;
     struct pair *p = open_pushing();
     pair_post_receive(p, &p->b, 7, 0, 0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE_WITH_IMM, WQE_SIGNALED, 0, LEN, REMOTE);
@@ -184,7 +178,6 @@ static void immediate_data_follow_the_octets(void **state)
 // The program's memory is read: it is not its own before that is over.
 static void a_stream_that_ends_flushes_the_write_behind_the_copy(void **state)
 {
-    (void)state;
     struct pair *p = open_pushing();
     post_write(p, 1);
     pair_output(p, &p->a);

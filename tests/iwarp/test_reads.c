@@ -41,7 +41,6 @@ static void answer_one(struct pair *p)
 
 static void a_long_read_is_asked_for_in_parts(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     pair_fill(&p->b, 300, LEN, 3);
     struct send_wqe *wqe = pair_send_slot(&p->a, 8, WQE_RDMA_READ, WQE_SIGNALED);
@@ -63,7 +62,6 @@ static void a_long_read_is_asked_for_in_parts(void **state)
 
 static void two_parts_are_out_at_a_time(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     pair_output(p, &p->a);
@@ -77,7 +75,6 @@ static void two_parts_are_out_at_a_time(void **state)
 
 static void a_sink_is_open_for_its_part_only(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     pair_output(p, &p->a);
@@ -102,7 +99,6 @@ static void a_sink_is_open_for_its_part_only(void **state)
 
 static void an_unfenced_send_leaves_between_subsidiaries(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     pair_post_receive(p, &p->b, 70, 200000, 64);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
@@ -119,7 +115,6 @@ static void an_unfenced_send_leaves_between_subsidiaries(void **state)
 
 static void a_fenced_send_waits_for_the_whole_read(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     pair_post_receive(p, &p->b, 70, 200000, 64);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
@@ -136,7 +131,6 @@ static void a_fenced_send_waits_for_the_whole_read(void **state)
 
 static void an_atomic_acts_before_what_is_posted_behind_it(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     uint64_t *word = (uint64_t *)(void *)(p->b.memory + 64);
     uint64_t *result = (uint64_t *)(void *)(p->a.memory + 100000);
@@ -160,7 +154,6 @@ static void an_atomic_acts_before_what_is_posted_behind_it(void **state)
 
 static void a_read_goes_on_with_a_single_context(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(1);
     pair_fill(&p->b, 0, LEN, 5);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
@@ -174,7 +167,6 @@ static void a_read_goes_on_with_a_single_context(void **state)
 
 static void an_allotment_below_one_segment_is_many_requests(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.allotment = {1, 1}});
     pair_fill(&p->b, 0, 50, 5);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 50, 0);
@@ -187,7 +179,6 @@ static void an_allotment_below_one_segment_is_many_requests(void **state)
 
 static void a_source_taken_back_between_two_requests_fails_the_read_once(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     pair_post_op(p, &p->a, 2, WQE_SEND, WQE_SIGNALED, 0, 64, 0);
@@ -204,7 +195,6 @@ static void a_source_taken_back_between_two_requests_fails_the_read_once(void **
 
 static void a_sink_taken_back_between_two_requests_fails_the_read_once(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     answer_one(p);
@@ -217,7 +207,6 @@ static void a_sink_taken_back_between_two_requests_fails_the_read_once(void **st
 
 static void a_peer_gone_in_the_middle_flushes_the_read_once(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(2);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     answer_one(p);
@@ -231,7 +220,6 @@ static void a_peer_gone_in_the_middle_flushes_the_read_once(void **state)
 
 static void a_silent_peer_does_not_keep_a_context(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(2);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     answer_one(p);
@@ -278,7 +266,6 @@ static void expect_timed_out(struct pair *p)
 
 static void a_peer_that_sends_something_else_does_not_keep_a_context(void **state)
 {
-    (void)state;
     struct pair *p = open_owing();
     instant_ns deadline = qp_next_deadline(p->a.qp);
     for (unsigned i = 0; i < 9; i++) {
@@ -293,7 +280,6 @@ static void a_peer_that_sends_something_else_does_not_keep_a_context(void **stat
 
 static void an_answer_that_drips_does_not_keep_a_context(void **state)
 {
-    (void)state;
     struct pair *p = open_owing();
     instant_ns deadline = qp_next_deadline(p->a.qp);
     uint32_t key =
@@ -310,7 +296,6 @@ static void an_answer_that_drips_does_not_keep_a_context(void **state)
 // Messages are not interleaved: one that has begun is sent to its end, however long that takes.
 static void a_long_message_may_stand_before_the_answer(void **state)
 {
-    (void)state;
     struct pair *p = open_owing();
     struct craft write =
         craft_tagged(RDMAP_WRITE, p->a.stag, (uintptr_t)p->a.memory, false, NULL, 2048);
@@ -327,7 +312,6 @@ static void a_long_message_may_stand_before_the_answer(void **state)
 
 static void not_every_long_message_may_stand_before_the_answer(void **state)
 {
-    (void)state;
     struct pair *p = open_owing();
     for (unsigned i = 0; i <= READ_OVERTAKING_MAX; i++) {
         p->now += NS_PER_S / 10;
@@ -344,7 +328,6 @@ static void not_every_long_message_may_stand_before_the_answer(void **state)
 // A program that sends on does not hide that its peer owes an answer.
 static void what_is_sent_behind_the_request_does_not_count(void **state)
 {
-    (void)state;
     struct pair *p = open_owing();
     instant_ns deadline = qp_next_deadline(p->a.qp);
     p->now += NS_PER_S / 2;
@@ -359,7 +342,6 @@ static void what_is_sent_behind_the_request_does_not_count(void **state)
 
 static void without_reads_there_is_no_deadline(void **state)
 {
-    (void)state;
     struct pair *p = open_divided(0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, LEN, 0);
     pair_run(p);
@@ -370,7 +352,6 @@ static void without_reads_there_is_no_deadline(void **state)
 // An RFC peer's large read is answered whole and in order; the others have their turns in between.
 static void a_long_response_gives_way_after_its_turn(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(
         &(struct pair_options){.mulpdu = 400, .config = {.response_turn_len = ALLOTMENT}});
     pair_fill(&p->b, 300, LEN, 3);
@@ -393,7 +374,6 @@ static void a_long_response_gives_way_after_its_turn(void **state)
 
 static void a_send_waits_for_no_more_than_the_answer_under_way(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(
         &(struct pair_options){.mulpdu = 400, .weft = true, .allotment = {ALLOTMENT, ALLOTMENT}});
     pair_run(p);

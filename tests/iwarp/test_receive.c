@@ -14,7 +14,6 @@ static void post_sends(struct pair *p, unsigned count, uint32_t len)
 
 static void sends_without_a_receive_are_stored_and_reading_goes_on(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 1000});
     post_sends(p, 3, LEN);
     pair_fill(&p->a, 50000, 64, 99);
@@ -38,7 +37,6 @@ static void sends_without_a_receive_are_stored_and_reading_goes_on(void **state)
 
 static void a_message_that_is_half_here_is_finished_in_its_receive(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 1000});
     post_sends(p, 1, LEN);
     pair_output(p, &p->a);
@@ -57,7 +55,6 @@ static void a_message_that_is_half_here_is_finished_in_its_receive(void **state)
 
 static void a_full_store_stalls_and_goes_on(void **state)
 {
-    (void)state;
     struct pair_options options = {.mulpdu = 1000, .config = {.rnr_store_len = 4000}};
     struct pair *p = pair_open(&options);
     post_sends(p, 10, 900);
@@ -80,7 +77,6 @@ static void a_full_store_stalls_and_goes_on(void **state)
 
 static void a_segment_larger_than_the_store_stalls_at_once(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config = {.rnr_store_len = 1000}});
     post_sends(p, 1, LEN);
     pair_run(p);
@@ -99,7 +95,6 @@ static void a_segment_larger_than_the_store_stalls_at_once(void **state)
 
 static void without_a_receive_for_too_long_the_stream_ends(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config = {.rnr_timeout_ns = 5000}});
     assert_int_equal(qp_next_deadline(p->b.qp), INSTANT_NEVER);
     post_sends(p, 1, LEN);
@@ -123,7 +118,6 @@ static void without_a_receive_for_too_long_the_stream_ends(void **state)
 // It stands in the transport still: there is no header that could be shown.
 static void what_was_never_stored_ends_the_stream_without_its_header(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(
         &(struct pair_options){.config = {.rnr_store_len = 1000, .rnr_timeout_ns = 5000}});
     post_sends(p, 1, LEN);
@@ -138,7 +132,6 @@ static void what_was_never_stored_ends_the_stream_without_its_header(void **stat
 
 static void a_receive_in_time_ends_the_wait(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config = {.rnr_timeout_ns = 5000}});
     post_sends(p, 1, LEN);
     pair_run(p);
@@ -150,7 +143,6 @@ static void a_receive_in_time_ends_the_wait(void **state)
 // What a Send with Invalidate does to memory does not wait for a receive.
 static void a_stored_invalidation_has_taken_effect(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     uint32_t window;
     assert_int_equal(mem_window_alloc(p->b.mem, MEM_WINDOW_TYPE_2, p->b.pd, &window), 0);
@@ -172,7 +164,6 @@ static void a_stored_invalidation_has_taken_effect(void **state)
 
 static void a_stored_immediate_remembers_its_write(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     for (unsigned i = 0; i < 2; i++) {
         struct send_wqe *wqe = pair_send_slot(&p->a, i, WQE_RDMA_WRITE_WITH_IMM, 0);
@@ -194,7 +185,6 @@ static void a_stored_immediate_remembers_its_write(void **state)
 
 static void a_stored_message_that_does_not_fit_its_receive(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     post_sends(p, 2, LEN);
     pair_run(p);
@@ -210,7 +200,6 @@ static void a_stored_message_that_does_not_fit_its_receive(void **state)
 // The program posts a receive; before it has rung, another Send arrives: the stored one is first.
 static void a_send_does_not_overtake_a_stored_one(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_untagged(RDMAP_SEND, 1, 0, true, "1", 1);
     pair_inject(p, &p->b, c.octets, c.len);
@@ -233,7 +222,6 @@ static void a_send_does_not_overtake_a_stored_one(void **state)
 // What a program reads behind its Send is as it was when the Send had been received.
 static void a_request_waits_until_the_sends_before_it_have_their_receives(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     uint64_t word = 41;
     memcpy(p->b.memory, &word, sizeof word);
@@ -253,7 +241,6 @@ static void a_request_waits_until_the_sends_before_it_have_their_receives(void *
 
 static void only_a_read_between_weft_ends_waits_for_no_send(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         bool is_weft = i / 2, is_atomic = i % 2;
         struct pair *p = pair_open(&(struct pair_options){.weft = is_weft});
@@ -289,7 +276,6 @@ static bool may_post_receive(const struct pair *p)
 
 static void a_receive_is_free_when_its_completion_was_polled(void **state)
 {
-    (void)state;
     for (uint32_t srq_wr = 0; srq_wr <= 4; srq_wr += 4) {
         struct pair_options options = {.config.wq.caps.max_recv_wr = 4, .srq_wr = srq_wr};
         struct pair *p = pair_open(&options);
@@ -308,7 +294,6 @@ static void a_receive_is_free_when_its_completion_was_polled(void **state)
 
 static void completions_outlive_the_reset_of_their_queue_pair(void **state)
 {
-    (void)state;
     struct pair_options options = {.config.wq.caps.max_recv_wr = 4};
     struct pair *p = pair_open(&options);
     fill_receives(p, 4);
@@ -328,7 +313,6 @@ static void completions_outlive_the_reset_of_their_queue_pair(void **state)
 
 static void purged_completions_give_shared_receives_back(void **state)
 {
-    (void)state;
     struct pair_options options = {.srq_wr = 4};
     struct pair *p = pair_open(&options);
     fill_receives(p, 4);
@@ -341,7 +325,6 @@ static void purged_completions_give_shared_receives_back(void **state)
 // Immediate Data that follows no Write reports no octets, whatever was written earlier.
 static void immediate_data_alone_reports_no_octets(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct craft c = craft_tagged(RDMAP_WRITE, p->b.stag, (uintptr_t)p->b.memory, true, NULL, 50);
     pair_inject(p, &p->b, c.octets, c.len);
@@ -361,7 +344,6 @@ static void immediate_data_alone_reports_no_octets(void **state)
 
 static void queue_pairs_share_receives(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.srq_wr = 8});
     post_sends(p, 3, 100);
     srq_set_limit(p->b.srq, 2);
@@ -385,7 +367,6 @@ static void queue_pairs_share_receives(void **state)
 
 static void a_claimed_shared_receive_is_flushed_to_its_queue_pair(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.srq_wr = 8});
     pair_post_receive(p, &p->b, 70, 0, 100);
     pair_post_receive(p, &p->b, 71, 0, 100);
@@ -401,7 +382,6 @@ static void a_claimed_shared_receive_is_flushed_to_its_queue_pair(void **state)
 // What is in the queue can still be polled, and its receives are free only then.
 static void a_full_cq_frees_no_receive_that_waits_to_be_polled(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config.wq = {.caps = {.max_recv_wr = 4}}});
     assert_int_equal(cq_resize(p->b.recv_cq, 2), 0);
     for (unsigned i = 0; i < 4; i++) {

@@ -7,7 +7,6 @@ enum { LEN = 5000 };
 
 static void a_write_lands_and_completes(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_fill(&p->a, 0, LEN, 1);
     pair_post_op(p, &p->a, 7, WQE_RDMA_WRITE, WQE_SIGNALED, 0, LEN, 100);
@@ -24,7 +23,6 @@ static void a_write_lands_and_completes(void **state)
 
 static void a_send_fills_a_receive(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_fill(&p->a, 0, LEN, 2);
     pair_post_receive(p, &p->b, 70, 200, LEN + 10);
@@ -44,7 +42,6 @@ static void a_send_fills_a_receive(void **state)
 
 static void a_read_fetches_into_its_list(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200});
     pair_fill(&p->b, 300, LEN, 3);
     pair_post_op(p, &p->a, 8, WQE_RDMA_READ, WQE_SIGNALED, 64, LEN, 300);
@@ -59,7 +56,6 @@ static void a_read_fetches_into_its_list(void **state)
 
 static void atomics_answer_with_the_value_before(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     uint64_t *word = (uint64_t *)(void *)(p->b.memory + 64);
     uint64_t *result = (uint64_t *)(void *)p->a.memory;
@@ -89,7 +85,6 @@ static void atomics_answer_with_the_value_before(void **state)
 
 static void a_write_with_immediate_is_a_write_and_a_receive(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_fill(&p->a, 0, LEN, 4);
     pair_post_receive(p, &p->b, 70, 0, 0);
@@ -114,7 +109,6 @@ static void a_write_with_immediate_is_a_write_and_a_receive(void **state)
 
 static void an_empty_write_with_immediate_reports_no_octets(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_receive(p, &p->b, 70, 0, 0);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, 0, 0, 64, 0);
@@ -129,7 +123,6 @@ static void an_empty_write_with_immediate_reports_no_octets(void **state)
 
 static void a_send_with_immediate_needs_a_weft_peer(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.weft = true});
     pair_run(p);
     assert_int_equal(p->b.extension_count, 1);
@@ -162,7 +155,6 @@ static void a_send_with_immediate_needs_a_weft_peer(void **state)
 
 static void a_send_with_immediate_fails_when_the_peer_is_foreign(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     assert_int_equal(qp_may_post(p->a.qp, WQE_SEND_WITH_IMM), 0);
     pair_send_slot(&p->a, 1, WQE_SEND_WITH_IMM, WQE_SIGNALED);
@@ -175,7 +167,6 @@ static void a_send_with_immediate_fails_when_the_peer_is_foreign(void **state)
 
 static void inline_payload_may_change_behind_the_post(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct send_wqe *wqe = pair_send_slot(&p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED | WQE_INLINE);
     wqe->length = 300;
@@ -194,7 +185,6 @@ static void inline_payload_may_change_behind_the_post(void **state)
 // 32 elements of growing length, some of them empty, on either side of each operation.
 static void lists_of_many_elements(void **state)
 {
-    (void)state;
     static const enum wqe_opcode opcodes[] = {WQE_RDMA_WRITE, WQE_SEND, WQE_RDMA_READ};
     for (unsigned i = 0; i < 3; i++) {
         struct pair *p = pair_open(&(struct pair_options){.mulpdu = 150});
@@ -222,7 +212,6 @@ static void lists_of_many_elements(void **state)
 
 static void empty_operations_look_at_no_key(void **state)
 {
-    (void)state;
     static const enum wqe_opcode opcodes[] = {WQE_RDMA_WRITE, WQE_SEND, WQE_RDMA_READ};
     struct pair *p = pair_open(NULL);
     pair_post_receive(p, &p->b, 70, 0, 0);
@@ -242,7 +231,6 @@ static void empty_operations_look_at_no_key(void **state)
 
 static void a_fence_waits_for_earlier_reads(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
     pair_post_op(p, &p->a, 2, WQE_RDMA_WRITE, WQE_SIGNALED | WQE_FENCE, 64, 64, 64);
@@ -258,7 +246,6 @@ static void a_fence_waits_for_earlier_reads(void **state)
 
 static void an_unfenced_write_does_not_wait_but_completes_in_order(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     pair_post_op(p, &p->a, 1, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
     pair_post_op(p, &p->a, 2, WQE_RDMA_WRITE, WQE_SIGNALED, 64, 64, 64);
@@ -275,7 +262,6 @@ static void an_unfenced_write_does_not_wait_but_completes_in_order(void **state)
 
 static void no_more_requests_than_ord(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.stream = {.ird = 2, .ord = 2}});
     for (unsigned i = 0; i < 5; i++) {
         pair_post_op(p, &p->a, i, WQE_RDMA_READ, WQE_SIGNALED, i * 64, 64, 0);
@@ -293,7 +279,6 @@ static void no_more_requests_than_ord(void **state)
 
 static void a_read_without_ord_fails_and_does_not_hang(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.is_unconnected = true});
     struct qp_stream stream = {.mulpdu = 1000, .is_initiator = true, .may_send = true};
     qp_on_established(p->a.qp, &stream, p->now);
@@ -306,7 +291,6 @@ static void a_read_without_ord_fails_and_does_not_hang(void **state)
 
 static void local_keys_are_checked_before_anything_leaves(void **state)
 {
-    (void)state;
     static const enum wqe_opcode opcodes[] = {WQE_RDMA_WRITE, WQE_SEND, WQE_RDMA_READ,
                                               WQE_ATOMIC_FETCH_AND_ADD, WQE_RDMA_WRITE_WITH_IMM};
     for (unsigned i = 0; i < 5; i++) {
@@ -333,7 +317,6 @@ static void local_keys_are_checked_before_anything_leaves(void **state)
 
 static void a_read_sink_must_be_writable(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     uint32_t stag;
     assert_int_equal(mem_region_register(p->a.mem, p->a.pd, p->a.memory, 64, (uintptr_t)p->a.memory,
@@ -351,7 +334,6 @@ static void a_read_sink_must_be_writable(void **state)
 
 static void memory_deregistered_under_a_long_write_ends_the_stream(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.mulpdu = 200});
     p->a.room = 2;
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, 0, 0, 5000, 0);
@@ -368,7 +350,6 @@ static void memory_deregistered_under_a_long_write_ends_the_stream(void **state)
 
 static void a_window_is_bound_written_and_taken_back(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     uint32_t window;
     assert_int_equal(mem_window_alloc(p->b.mem, MEM_WINDOW_TYPE_2, p->b.pd, &window), 0);
@@ -411,7 +392,6 @@ static void a_window_is_bound_written_and_taken_back(void **state)
 
 static void a_window_is_taken_back_by_its_owner(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     uint32_t window;
     assert_int_equal(mem_window_alloc(p->a.mem, MEM_WINDOW_TYPE_2, p->a.pd, &window), 0);
@@ -438,7 +418,6 @@ static void a_window_is_taken_back_by_its_owner(void **state)
 
 static void a_bind_that_is_refused_fails(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct send_wqe *wqe = pair_send_slot(&p->a, 1, WQE_BIND_MW, 0);
     wqe->bind = (struct wqe_bind){0x12345678, p->a.stag, 0, 64, MEM_ACCESS_REMOTE_READ};
@@ -451,7 +430,6 @@ static void a_bind_that_is_refused_fails(void **state)
 
 static void with_write_flush_a_write_waits_for_its_placement(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config.wq = {.write_flush = true}});
     pair_fill(&p->a, 0, 64, 1);
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, 0);
@@ -471,7 +449,6 @@ static void with_write_flush_a_write_waits_for_its_placement(void **state)
 
 static void with_write_flush_a_refused_write_says_so(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config.wq = {.write_flush = true}});
     pair_post_op(p, &p->a, 1, WQE_RDMA_WRITE, WQE_SIGNALED, 0, 64, PAIR_MEMORY_LEN);
     pair_run(p);
@@ -481,7 +458,6 @@ static void with_write_flush_a_refused_write_says_so(void **state)
 
 static void what_is_too_long_or_too_short_is_a_length_error(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct send_wqe *wqe = pair_send_slot(&p->a, 1, WQE_ATOMIC_FETCH_AND_ADD, 0);
     pair_set_sge(&p->a, wqe, 0, 7);
@@ -501,7 +477,6 @@ static void what_is_too_long_or_too_short_is_a_length_error(void **state)
 
 static void a_short_context_pool_only_delays(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.read_contexts = 1});
     for (unsigned i = 0; i < 4; i++) {
         pair_post_op(p, &p->a, i, WQE_RDMA_READ, WQE_SIGNALED, 0, 64, 0);
@@ -516,7 +491,6 @@ static void a_short_context_pool_only_delays(void **state)
 
 static void unsignalled_work_completes_without_a_word(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     for (unsigned i = 0; i < 200; i++) { // several times round the queue
         pair_post_op(p, &p->a, i, WQE_RDMA_WRITE, i == 199 ? WQE_SIGNALED : 0, 0, 16, 0);
@@ -530,7 +504,6 @@ static void unsignalled_work_completes_without_a_word(void **state)
 
 static void sq_sig_all_signals_everything(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config.wq = {.sq_sig_all = true}});
     pair_post_op(p, &p->a, 5, WQE_RDMA_WRITE, 0, 0, 16, 0);
     pair_run(p);

@@ -25,7 +25,6 @@ static void setup(struct rnr_store *store, size_t capacity)
 
 static void it_keeps_order_and_octets(void **state)
 {
-    (void)state;
     struct rnr_store store;
     uint8_t octets[600], seen;
     struct prng prng;
@@ -55,7 +54,6 @@ static void it_keeps_order_and_octets(void **state)
 
 static void a_store_of_nothing_has_no_room(void **state)
 {
-    (void)state;
     struct rnr_store store;
     setup(&store, 0);
     assert_true(rnr_store_is_empty(&store));
@@ -64,7 +62,6 @@ static void a_store_of_nothing_has_no_room(void **state)
 
 static void room_ends_at_the_bound(void **state)
 {
-    (void)state;
     struct rnr_store store;
     uint8_t octets[100] = {0};
     setup(&store, 2000);
@@ -81,7 +78,6 @@ static void room_ends_at_the_bound(void **state)
 // So that of a long store only the beginning is ever touched, where few Sends wait at a time.
 static void an_empty_store_begins_at_its_front_again(void **state)
 {
-    (void)state;
     struct rnr_store store;
     struct rdmap_arrival a, first, second;
     uint8_t octets[100] = {0};

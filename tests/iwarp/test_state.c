@@ -39,7 +39,6 @@ static void the_tables_are_the_golden_ones(void **state)
 
 static void what_is_over_stays_over_until_a_reset(void **state)
 {
-    (void)state;
     for (int e = 0; e < QP_STREAM_EVENT_COUNT; e++) {
         enum qp_stream_state next = qp_stream_next(QP_STREAM_ERROR, (enum qp_stream_event)e);
         assert_int_equal(next, e == QP_STREAM_ON_RESET ? QP_STREAM_IDLE : QP_STREAM_ERROR);

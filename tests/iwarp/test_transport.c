@@ -13,7 +13,6 @@ static int move(struct pair *p, enum qp_state state)
 
 static void a_move_that_the_table_of_states_forbids_changes_nothing(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     assert_int_equal(move(p, QP_INIT), -EINVAL);
     assert_int_equal(ops->state(qp_transport(p->a.qp)), QP_RTS);
@@ -24,7 +23,6 @@ static void a_move_that_the_table_of_states_forbids_changes_nothing(void **state
 
 static void the_doorbell_makes_output_of_what_was_posted(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(NULL);
     struct transport *t = qp_transport(p->a.qp);
     struct send_wqe *wqe = pair_send_slot(&p->a, 1, WQE_SEND, WQE_SIGNALED);
@@ -41,7 +39,6 @@ static void the_doorbell_makes_output_of_what_was_posted(void **state)
 
 static void a_deadline_that_has_come_ends_what_it_is_for(void **state)
 {
-    (void)state;
     struct pair *p = pair_open(&(struct pair_options){.config = {.rnr_timeout_ns = 5000}});
     struct transport *t = qp_transport(p->b.qp);
     pair_post_op(p, &p->a, 1, WQE_SEND, WQE_SIGNALED, 0, 64, 0);

@@ -46,19 +46,16 @@ static void octets_cross(int family)
 
 void octets_cross_over_ipv4(void **state)
 {
-    (void)state;
     octets_cross(AF_INET);
 }
 
 void octets_cross_over_ipv6(void **state)
 {
-    (void)state;
     octets_cross(AF_INET6);
 }
 
 void stream_of_many_elements_is_taken_whole(void **state)
 {
-    (void)state;
     static uint8_t octets[3000], got[3000];
     struct iovec iov[1500];
     for (int i = 0; i < 1500; i++) {
@@ -85,7 +82,6 @@ static ssize_t send_octets(struct link_stream *stream, uint8_t *octets, size_t l
 
 void stream_that_is_full_goes_on_when_it_is_read(void **state)
 {
-    (void)state;
     enum { LEN = 32 << 20 };
     uint8_t *octets = malloc(LEN), got[65536];
     size_t out = 0, in = 0;
@@ -121,7 +117,6 @@ void stream_that_is_full_goes_on_when_it_is_read(void **state)
 
 void idle_streams_are_never_ready(void **state)
 {
-    (void)state;
     struct link_stream *bound;
     struct sockaddr_storage addr = loopback(AF_INET);
     assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &bound), 0);
@@ -131,7 +126,6 @@ void idle_streams_are_never_ready(void **state)
 
 void withdrawn_interest_is_silent_until_renewed(void **state)
 {
-    (void)state;
     open_pair(AF_INET);
     the_link->ops->want_in(l.passive, false);
     send_text(l.active, "x");
@@ -142,7 +136,6 @@ void withdrawn_interest_is_silent_until_renewed(void **state)
 
 void room_is_reported_only_when_wanted(void **state)
 {
-    (void)state;
     open_pair(AF_INET);
     the_link->ops->want_out(l.active, true);
     assert_int_equal(ready_of(the_link, l.active), LINK_READY_OUT);
@@ -152,7 +145,6 @@ void room_is_reported_only_when_wanted(void **state)
 
 void no_more_is_reported_than_asked_for(void **state)
 {
-    (void)state;
     struct link_ready ready[2] = {{0}};
     open_pair(AF_INET);
     the_link->ops->want_out(l.active, true);
@@ -166,7 +158,6 @@ void no_more_is_reported_than_asked_for(void **state)
 
 void fin_is_reported_once(void **state)
 {
-    (void)state;
     char got[4];
     open_pair(AF_INET);
     assert_int_equal(the_link->ops->shutdown(l.active), 0);
@@ -180,7 +171,6 @@ void fin_is_reported_once(void **state)
 
 void stream_that_both_have_shut_is_silent(void **state)
 {
-    (void)state;
     char got[4];
     open_pair(AF_INET);
     the_link->ops->shutdown(l.active);
@@ -194,7 +184,6 @@ void stream_that_both_have_shut_is_silent(void **state)
 
 void reset_is_named_and_then_silent(void **state)
 {
-    (void)state;
     char got[4];
     open_pair(AF_INET);
     the_link->ops->close(l.active, true);
@@ -206,7 +195,6 @@ void reset_is_named_and_then_silent(void **state)
 
 void broken_stream_takes_nothing_more(void **state)
 {
-    (void)state;
     char got[4];
     open_pair(AF_INET);
     the_link->ops->close(l.active, true);
@@ -218,7 +206,6 @@ void broken_stream_takes_nothing_more(void **state)
 
 void reset_behind_a_fin_is_named_too(void **state)
 {
-    (void)state;
     char got[4];
     open_pair(AF_INET);
     the_link->ops->shutdown(l.active);
@@ -231,7 +218,6 @@ void reset_behind_a_fin_is_named_too(void **state)
 
 void orderly_close_ends_with_fin(void **state)
 {
-    (void)state;
     char got[8];
     open_pair(AF_INET);
     send_text(l.active, "bye");
@@ -244,7 +230,6 @@ void orderly_close_ends_with_fin(void **state)
 
 void wake_ends_a_wait(void **state)
 {
-    (void)state;
     struct link_ready ready[1];
     the_link->ops->wake(the_link);
     // A look does not use it up: whoever sleeps beside it must still wake.
@@ -262,7 +247,6 @@ void wake_ends_a_wait(void **state)
 
 void octets_end_a_wait(void **state)
 {
-    (void)state;
     char got[4];
     ssize_t taken = -EAGAIN;
     open_pair(AF_INET);
@@ -277,7 +261,6 @@ void octets_end_a_wait(void **state)
 
 void abandoned_link_holds_no_descriptor(void **state)
 {
-    (void)state;
     int status = -1;
     open_pair(AF_INET);
     pid_t child = fork();
@@ -291,7 +274,6 @@ void abandoned_link_holds_no_descriptor(void **state)
 
 void closed_stream_has_no_owner_where_a_report_may_still_name_it(void **state)
 {
-    (void)state;
     open_pair(AF_INET);
     struct link_stream *closed = l.passive;
     closed->owner = &l;
@@ -311,7 +293,6 @@ void closed_stream_has_no_owner_where_a_report_may_still_name_it(void **state)
 // A shell that the program starts would keep connections open that have ended here.
 void programs_that_are_started_inherit_no_descriptor(void **state)
 {
-    (void)state;
     open_pair(AF_INET);
     unsigned count = descriptors_inherited();
     the_link->ops->close(l.active, true);
@@ -323,7 +304,6 @@ void programs_that_are_started_inherit_no_descriptor(void **state)
 
 void program_without_input_has_its_descriptor_0_left_alone(void **state)
 {
-    (void)state;
     struct sockaddr_storage addr = loopback(AF_INET), from;
     int input = dup(0);
     close(0);
@@ -349,7 +329,6 @@ void program_without_input_has_its_descriptor_0_left_alone(void **state)
 // It is the one that was bound which connects.
 void without_input_a_stream_connects_from_where_it_is_bound(void **state)
 {
-    (void)state;
     struct sockaddr_storage addr = loopback(AF_INET), bound_at = {0}, connected_at = {0}, peer;
     loop_listen(&l, the_link, AF_INET);
     assert_int_equal(the_link->ops->local_addr(l.listener, &peer), 0);
@@ -373,7 +352,6 @@ void without_input_a_stream_connects_from_where_it_is_bound(void **state)
 
 void refused_connection_is_named(void **state)
 {
-    (void)state;
     struct sockaddr_storage addr;
     loop_listen(&l, the_link, AF_INET);
     the_link->ops->local_addr(l.listener, &addr);
@@ -390,7 +368,6 @@ void refused_connection_is_named(void **state)
 
 void error_of_a_stream_that_is_not_read_can_be_asked_for(void **state)
 {
-    (void)state;
     open_pair(AF_INET);
     the_link->ops->want_in(l.passive, false);
     assert_int_equal(the_link->ops->connect_result(l.passive), 0);
@@ -418,14 +395,12 @@ static void ends_know_their_addresses(int family, socklen_t len)
 
 void connected_stream_knows_its_addresses_and_segment_size(void **state)
 {
-    (void)state;
     ends_know_their_addresses(AF_INET, sizeof(struct sockaddr_in));
     ends_know_their_addresses(AF_INET6, sizeof(struct sockaddr_in6));
 }
 
 void bound_stream_knows_its_address_and_no_peer(void **state)
 {
-    (void)state;
     struct sockaddr_storage addr = loopback(AF_INET), got = {0};
     assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &l.active), 0);
     assert_int_equal(the_link->ops->local_addr(l.active, &got), 0);
@@ -437,7 +412,6 @@ void bound_stream_knows_its_address_and_no_peer(void **state)
 
 void calls_out_of_turn_are_refused(void **state)
 {
-    (void)state;
     struct link_stream *nowhere;
     struct sockaddr_storage addr;
     open_pair(AF_INET);
@@ -455,7 +429,6 @@ void calls_out_of_turn_are_refused(void **state)
 
 void address_of_an_unknown_family_is_refused(void **state)
 {
-    (void)state;
     struct sockaddr_storage addr = {.ss_family = AF_UNIX}, at = loopback(AF_INET);
     struct link_stream *s = NULL;
     assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &s), -EAFNOSUPPORT);
@@ -468,7 +441,6 @@ void address_of_an_unknown_family_is_refused(void **state)
 
 void route_names_the_address_to_leave_from(void **state)
 {
-    (void)state;
     struct sockaddr_storage to = loopback(AF_INET), from = {0};
     assert_int_equal(the_link->ops->route(the_link, addr_of(&to), &from), 0);
     assert_int_equal(((struct sockaddr_in *)&from)->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
@@ -481,7 +453,6 @@ void route_names_the_address_to_leave_from(void **state)
 
 void listener_of_no_given_length_holds_several(void **state)
 {
-    (void)state;
     enum { COUNT = 5 };
     struct link_stream *active[COUNT], *passive;
     struct sockaddr_storage addr = loopback(AF_INET);
@@ -502,7 +473,6 @@ void listener_of_no_given_length_holds_several(void **state)
 
 void nobody_waits_to_be_accepted_any_more(void **state)
 {
-    (void)state;
     struct link_stream *other = NULL;
     open_pair(AF_INET);
     assert_null(l.passive->owner);
@@ -512,7 +482,6 @@ void nobody_waits_to_be_accepted_any_more(void **state)
 
 void bound_port_is_not_shared(void **state)
 {
-    (void)state;
     struct link_stream *first, *second;
     struct sockaddr_storage addr = loopback(AF_INET);
     assert_int_equal(the_link->ops->bind(the_link, addr_of(&addr), 0, NULL, &first), 0);
@@ -524,7 +493,6 @@ void bound_port_is_not_shared(void **state)
 
 void port_with_nothing_but_ended_connections_is_free(void **state)
 {
-    (void)state;
     char got[4];
     struct sockaddr_storage addr;
     struct link_stream *next;
@@ -554,7 +522,6 @@ static void connect_and_accept(const struct sockaddr_storage *to)
 // the other end (RFC 9293 section 3.6.1). At an address of its own, where nobody takes the port.
 void both_ports_make_another_connection_at_once(void **state)
 {
-    (void)state;
     char got[4];
     struct sockaddr_storage from = loopback(AF_INET), to;
     ((struct sockaddr_in *)&from)->sin_addr.s_addr = htonl(INADDR_LOOPBACK + 0x5ca1e);
@@ -595,7 +562,6 @@ static int connect_v4_to_v6_wildcard(unsigned flags)
 
 void ipv6_wildcard_takes_ipv4_unless_told_not_to(void **state)
 {
-    (void)state;
     assert_int_equal(connect_v4_to_v6_wildcard(0), 0);
     assert_int_equal(connect_v4_to_v6_wildcard(LINK_BIND_V6_ONLY), -ECONNREFUSED);
 }

@@ -31,7 +31,6 @@ static inline void local_loop_open(void)
 
 static inline int end(void **state)
 {
-    (void)state;
     the_link->ops->destroy(the_link);
     descriptors_check();
     return 0;

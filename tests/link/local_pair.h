@@ -26,7 +26,6 @@ static const struct link_local_config config = {
 
 static inline int begin(void **state)
 {
-    (void)state;
     struct link_socket_config socket_config = {.peer_timeout_ns = 10 * NS_PER_S};
     struct link *inner;
     descriptors_note();
@@ -50,7 +49,6 @@ static inline unsigned ready_now(const struct link_stream *stream)
 
 static inline int end(void **state)
 {
-    (void)state;
     contract_begin_pair = NULL;
     the_link->ops->destroy(the_link);
     descriptors_check();

@@ -44,7 +44,6 @@ int udp_link_make(struct link **ret)
 
 int udp_link_begin(void **state)
 {
-    (void)state;
     l = (struct loop){0};
     udp_link_config = (struct device_udp_config){.transport = &packet_transport};
     descriptors_note();
@@ -53,7 +52,6 @@ int udp_link_begin(void **state)
 
 int udp_link_end(void **state)
 {
-    (void)state;
     the_link->ops->destroy(the_link);
     descriptors_check();
     return 0;

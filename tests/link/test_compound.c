@@ -17,7 +17,6 @@
 
 static void prefixes_and_their_links_are_read(void **state)
 {
-    (void)state;
     struct link_compound_config c;
     assert_true(link_compound_config_parse(
         "10.1.0.0/16=tap:weft0,10.1.0.2/16,gateway=10.1.0.1; fe80::/10=udp;10.2.0.7=udp;*=socket",
@@ -39,7 +38,6 @@ static void prefixes_and_their_links_are_read(void **state)
 
 static void what_makes_no_sense_is_refused(void **state)
 {
-    (void)state;
     static const char *const wrong[] = {
         "",
         "socket",
@@ -77,7 +75,6 @@ static int member_for(const struct link_compound_config *c, int family, const ch
 // Wherever it stands among the others.
 static void longest_prefix_of_a_peer_has_it(void **state)
 {
-    (void)state;
     const struct sockaddr unknown = {.sa_family = AF_UNIX};
     struct link_compound_config c;
     assert_true(link_compound_config_parse(
@@ -195,7 +192,6 @@ static void talk(struct link_stream *const ends[2], const char *text)
 
 static void process_speaks_with_one_peer_by_socket_and_with_another_by_udp(void **state)
 {
-    (void)state;
     struct link_stream *by_socket[2], *by_udp[2];
     l.listener = bound_at(the_link, "0.0.0.0");
     assert_int_equal(link_listen(l.listener, 8), 0);
@@ -218,7 +214,6 @@ static void process_speaks_with_one_peer_by_socket_and_with_another_by_udp(void 
 
 static void what_streams_count_is_asked_of_who_carries_them(void **state)
 {
-    (void)state;
     struct link_stream *by_socket[2], *by_udp[2];
     struct counted c = {.name = "octets_out"};
     l.listener = bound_at(the_link, "0.0.0.0");
@@ -236,7 +231,6 @@ static void what_streams_count_is_asked_of_who_carries_them(void **state)
 
 static void port_is_taken_on_all_members_until_one_carries(void **state)
 {
-    (void)state;
     struct link *plain[] = {link_of("socket"), link_of("udp")};
     struct link_stream *second, *stream = bound_at(the_link, "127.0.0.1");
     struct sockaddr_storage addr = addr_at("127.0.0.1", stream);
@@ -255,7 +249,6 @@ static void port_is_taken_on_all_members_until_one_carries(void **state)
 
 static void port_that_one_member_has_not_is_refused(void **state)
 {
-    (void)state;
     enum { TRIES = 10 }; // a port that is drawn for UDP somebody else may have for TCP
     struct link *plain = link_of("udp");
     int error = -EADDRINUSE;
@@ -273,7 +266,6 @@ static void port_that_one_member_has_not_is_refused(void **state)
 // Both have something to report all the time, and there is room for one report.
 static void members_are_looked_at_in_turn(void **state)
 {
-    (void)state;
     struct link_stream *by_socket[2], *by_udp[2];
     struct link_ready ready[1];
     unsigned seen[2] = {0};
@@ -295,7 +287,6 @@ static void members_are_looked_at_in_turn(void **state)
 
 static void peer_that_no_prefix_has_is_not_reached(void **state)
 {
-    (void)state;
     struct sockaddr_storage addr = loopback(AF_INET6), from;
     ((struct sockaddr_in6 *)&addr)->sin6_port = htons(1);
     assert_int_equal(link_bind(the_link, NULL, 0, NULL, &l.active), 0);
@@ -305,7 +296,6 @@ static void peer_that_no_prefix_has_is_not_reached(void **state)
 
 static void tos_is_told_to_whoever_will_carry_it(void **state)
 {
-    (void)state;
     struct link_stream *ends[2];
     l.listener = bound_at(the_link, "0.0.0.0");
     assert_int_equal(link_set_tos(l.listener, 0x48), 0);
@@ -350,7 +340,6 @@ static int begin_picky(unsigned refusals, int error)
 
 static void address_that_a_member_has_not_is_left_to_the_others(void **state)
 {
-    (void)state;
     assert_int_equal(begin_picky(2, -EADDRNOTAVAIL), 0);
     l.listener = bound_at(the_link, "127.0.0.1");
     assert_int_equal(link_listen(l.listener, 1), 0);
@@ -364,7 +353,6 @@ static void address_that_a_member_has_not_is_left_to_the_others(void **state)
 
 static void free_port_is_looked_for_until_all_members_have_it(void **state)
 {
-    (void)state;
     struct link_stream *stream;
     struct sockaddr_storage any = addr_at("127.0.0.1", NULL);
     assert_int_equal(begin_picky(3, -EADDRINUSE), 0);
@@ -378,7 +366,6 @@ static void free_port_is_looked_for_until_all_members_have_it(void **state)
 
 static void member_without_a_descriptor_is_refused(void **state)
 {
-    (void)state;
     static const struct sim_net_config net_config = {.window_len = 1000};
     const struct in_addr addr = {htonl(0x0a000001)};
     struct sim_net *net = sim_net_create(&net_config);

@@ -106,7 +106,6 @@ static uint64_t counted(unsigned i, const char *name)
 // link[1] shows `target`.
 static int begin(void **state)
 {
-    (void)state;
     atomic_store(&now_ns, NS_PER_S);
     here = ipv4_mapped(INADDR_LOOPBACK);
     config = (struct datagram_udp_config){
@@ -131,7 +130,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     datagram_destroy(pair.link[0]);
     datagram_destroy(pair.link[1]);
     return 0;
@@ -195,7 +193,6 @@ static void look(unsigned i)
 
 static void write_goes_into_the_memory_of_who_has_taken_the_lane(void **state)
 {
-    (void)state;
     uint64_t opening;
     struct gate_entry *entry = gate_open(0, qp_num_in(slot_of(0)), &opening);
     for (unsigned n = 0; n < PACKETS_MAX && counted(0, "local_packets_out") == 0; n++) {
@@ -213,7 +210,6 @@ static void write_goes_into_the_memory_of_who_has_taken_the_lane(void **state)
 // Who takes a lane says so again where the other one's socket had no room for it.
 static void who_could_not_be_told_yet_is_told_later(void **state)
 {
-    (void)state;
     struct datagram_share others[OTHERS]; // the room of one may end before that of the socket
     uint64_t opening;
     gate_open(0, qp_num_in(slot_of(0)), &opening);
@@ -304,7 +300,6 @@ static void assert_gets_packets(const struct rogue *r)
 // itself is believed.
 static void who_has_not_said_that_he_took_the_lane_gets_packets(void **state)
 {
-    (void)state;
     struct rogue r;
     rogue_take_lane(&r);
     assert_gets_packets(&r);
@@ -320,7 +315,6 @@ static void who_has_not_said_that_he_took_the_lane_gets_packets(void **state)
 // The kernel says from which process the message is; the memory names another's keys.
 static void who_names_a_third_process_gets_packets(void **state)
 {
-    (void)state;
     struct rogue r;
     rogue_take_lane(&r);
     const pid_t child = fork();
@@ -416,7 +410,6 @@ static void rogue_leave(const struct rogue *r, unsigned i)
 
 static void who_is_in_by_another_processs_opening_holds_up_nothing(void **state)
 {
-    (void)state;
     struct rogue r;
     uint64_t opening;
     rogue_begin(&r);
@@ -439,7 +432,6 @@ static bool closes_at_once(struct gate_entry *entry, uint64_t opening, bool *ret
 
 static void who_is_in_for_long_is_waited_for_once(void **state)
 {
-    (void)state;
     struct rogue r;
     struct gate_entry *entries[3];
     uint64_t openings[3];
@@ -470,7 +462,6 @@ static void who_is_in_for_long_is_waited_for_once(void **state)
 // Who has aimed and not come in yet looks at the mirror alone: what he then says is to be seen.
 static void lane_that_is_broken_stays_until_the_other_process_hangs_up(void **state)
 {
-    (void)state;
     struct rogue r;
     uint64_t opening;
     uint8_t octet;
@@ -507,7 +498,6 @@ static void await_long(const struct rogue *r)
 
 static void who_has_a_slot_next_is_said_to_take_long_too(void **state)
 {
-    (void)state;
     struct rogue r;
     rogue_begin(&r);
     const pthread_t runner = runner_begin();

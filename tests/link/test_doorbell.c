@@ -18,7 +18,6 @@ static struct doorbell_taker taker;
 
 static int setup(void **state)
 {
-    (void)state;
     memset(memory, 0, sizeof memory);
     taker = (struct doorbell_taker){.memory = memory};
     return 0;
@@ -34,7 +33,6 @@ static uint32_t take(void)
 
 static void each_number_is_found_where_it_was_marked(void **state)
 {
-    (void)state;
     for (uint32_t number = 0; number < DOORBELL_NUMBERS; number += number < 5000 ? 1 : 61) {
         doorbell_mark(memory, number);
         assert_int_equal(take(), number);
@@ -46,7 +44,6 @@ static void each_number_is_found_where_it_was_marked(void **state)
 
 static void a_number_that_is_marked_twice_is_found_once(void **state)
 {
-    (void)state;
     doorbell_mark(memory, 70);
     doorbell_mark(memory, 70);
     assert_int_equal(take(), 70);
@@ -59,7 +56,6 @@ static void a_number_that_is_marked_twice_is_found_once(void **state)
 static void what_is_marked_during_a_turn_is_found_by_the_next_at_the_latest(void **state)
 {
     static const uint32_t numbers[] = {3, 66, 5000, 64 * 64 * 7 + 1};
-    (void)state;
     for (unsigned first = 0; first < 4; first++) {
         bool found[4] = {false};
         for (unsigned i = 0; i < 4; i++) {
@@ -82,7 +78,6 @@ static void what_is_marked_during_a_turn_is_found_by_the_next_at_the_latest(void
 
 static void a_turn_that_goes_on_loses_nothing(void **state)
 {
-    (void)state;
     doorbell_mark(memory, 1);
     doorbell_mark(memory, 5000);
     doorbell_mark(memory, 10000);
@@ -95,7 +90,6 @@ static void a_turn_that_goes_on_loses_nothing(void **state)
 
 static void who_is_awake_is_not_woken(void **state)
 {
-    (void)state;
     assert_false(doorbell_mark(memory, 1));
     take();
     assert_true(doorbell_sleep(&taker));
@@ -105,7 +99,6 @@ static void who_is_awake_is_not_woken(void **state)
 
 static void who_sleeps_is_woken_once_whatever_is_marked(void **state)
 {
-    (void)state;
     assert_true(doorbell_sleep(&taker));
     assert_true(doorbell_mark(memory, 1));
     assert_false(doorbell_mark(memory, 1));
@@ -114,7 +107,6 @@ static void who_sleeps_is_woken_once_whatever_is_marked(void **state)
 
 static void nobody_sleeps_over_a_mark(void **state)
 {
-    (void)state;
     doorbell_mark(memory, 1);
     doorbell_mark(memory, 2);
     assert_false(doorbell_sleep(&taker));
@@ -128,7 +120,6 @@ static void random_bits_name_numbers_and_end(void **state)
 {
     struct prng prng;
     uint32_t number;
-    (void)state;
     prng_init(&prng, 1);
     for (int round = 0; round < 30; round++) {
         unsigned taken = 0;
@@ -172,7 +163,6 @@ static void no_mark_and_no_wake_up_is_lost(void **state)
 {
     pthread_t thread;
     uint32_t seen[STREAMS] = {0}, number, total = 0;
-    (void)state;
     bell = eventfd(0, EFD_CLOEXEC);
     assert_int_equal(pthread_create(&thread, NULL, mark_all, NULL), 0);
     while (total < NEWS) {

@@ -13,7 +13,6 @@
 
 static void faults_are_read_as_they_are_written(void **state)
 {
-    (void)state;
     struct fault_config c;
     assert_true(fault_config_parse("loss=1%,burst=3,reorder=0.5%,duplicate=2%,corrupt=0.01%,"
                                    "delay=10ms,jitter=200us,reorder-delay=1s,seed=7,side=both",
@@ -41,7 +40,6 @@ static void faults_are_read_as_they_are_written(void **state)
 
 static void an_item_has_less_than_64_characters(void **state)
 {
-    (void)state;
     struct fault_config c;
     char text[70];
     for (unsigned len = 63; len < 65; len++) {
@@ -54,7 +52,6 @@ static void an_item_has_less_than_64_characters(void **state)
 
 static void what_cannot_be_understood_is_refused(void **state)
 {
-    (void)state;
     static const char *const wrong[] = {
         "loss",     "loss=",     "loss=1",    "loss=101%",  "loss=-1%",   "loss=nan%",
         "bogus=1%", "delay=5",   "delay=1m",  "seed=x",     "seed=-1",    "burst=0",
@@ -81,7 +78,6 @@ static struct fault_model model_of(const char *text)
 
 static void shares_are_what_was_asked_for(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("loss=5%,reorder=10%,duplicate=2%");
     for (unsigned i = 0; i < DRAWS; i++) {
         fault_model_draw(&m, i);
@@ -93,7 +89,6 @@ static void shares_are_what_was_asked_for(void **state)
 
 static void bursts_have_their_length_and_keep_the_share(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("loss=5%,burst=4");
     unsigned bursts = 0;
     bool was_lost = false;
@@ -108,7 +103,6 @@ static void bursts_have_their_length_and_keep_the_share(void **state)
 
 static void burst_does_not_outlast_a_pause(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("loss=1%,burst=1000");
     instant_ns now = 0;
     while (fault_model_draw(&m, now).count > 0) {
@@ -120,7 +114,6 @@ static void burst_does_not_outlast_a_pause(void **state)
 
 static void everything_may_be_lost(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("loss=100%");
     for (unsigned i = 0; i < 1000; i++) {
         assert_int_equal(fault_model_draw(&m, i * NS_PER_S).count, 0);
@@ -129,7 +122,6 @@ static void everything_may_be_lost(void **state)
 
 static void delays_vary_upwards_from_what_was_asked_for(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("delay=10ms,jitter=2ms");
     duration_ns least = INSTANT_NEVER, most = 0;
     for (unsigned i = 0; i < DRAWS; i++) {
@@ -144,7 +136,6 @@ static void delays_vary_upwards_from_what_was_asked_for(void **state)
 
 static void what_is_reordered_is_later_by_a_part_of_its_delay(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("delay=10ms,reorder=100%,reorder-delay=1s,duplicate=100%");
     for (unsigned i = 0; i < 1000; i++) {
         struct fault_fate fate = fault_model_draw(&m, i);
@@ -160,7 +151,6 @@ static void what_is_reordered_is_later_by_a_part_of_its_delay(void **state)
 // Bounds are reached: a part of nothing is nothing, of one is 0 or 1, and late is later by 1.
 static void the_shortest_parts_are_drawn_too(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("");
     unsigned seen[2] = {0};
     m.config.delay_ns = 7;
@@ -180,7 +170,6 @@ static void the_shortest_parts_are_drawn_too(void **state)
 
 static void a_burst_goes_on_within_10_ms_of_its_beginning(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("loss=1%,burst=1000");
     instant_ns now = 100 * NS_PER_S;
     while (fault_model_draw(&m, now += NS_PER_S).count > 0) {
@@ -193,7 +182,6 @@ static void a_burst_goes_on_within_10_ms_of_its_beginning(void **state)
 
 static void any_bit_of_a_packet_may_change_and_only_one(void **state)
 {
-    (void)state;
     struct fault_model m = model_of("corrupt=100%");
     unsigned bits = 0;
     for (unsigned i = 0; i < 200; i++) {
@@ -335,7 +323,6 @@ static unsigned send_seven(struct device *d, instant_ns now)
 
 static void segments_pass_where_nothing_is_wrong(void **state)
 {
-    (void)state;
     struct device *d = make("");
     assert_int_equal(send_seven(d, 0), 7);
     assert_int_equal(sent_count, 7);
@@ -347,7 +334,6 @@ static void segments_pass_where_nothing_is_wrong(void **state)
 
 static void runs_stay_whole_only_where_nothing_happens_to_what_is_sent(void **state)
 {
-    (void)state;
     struct fault_config c;
     struct device *of_in, *of_both, *d = make("");
     struct device cutting = {.ops = inner.ops, .takes_runs = true};
@@ -364,7 +350,6 @@ static void runs_stay_whole_only_where_nothing_happens_to_what_is_sent(void **st
 
 static void lost_segments_count_as_sent(void **state)
 {
-    (void)state;
     struct device *d = make("loss=100%");
     assert_int_equal(send_seven(d, 0), 7);
     assert_int_equal(sent_count, 0);
@@ -374,7 +359,6 @@ static void lost_segments_count_as_sent(void **state)
 
 static void duplicates_are_sent_twice(void **state)
 {
-    (void)state;
     struct device *d = make("duplicate=100%");
     assert_int_equal(send_seven(d, 0), 7);
     assert_int_equal(sent_count, 14);
@@ -383,7 +367,6 @@ static void duplicates_are_sent_twice(void **state)
 
 static void delayed_segments_leave_in_their_order_when_it_is_time(void **state)
 {
-    (void)state;
     struct device *d = make("delay=1ms");
     assert_int_equal(send_seven(d, 5), 7);
     assert_int_equal(sent_count, 0);
@@ -401,7 +384,6 @@ static void delayed_segments_leave_in_their_order_when_it_is_time(void **state)
 
 static void late_segments_are_overtaken(void **state)
 {
-    (void)state;
     struct device *d = make("reorder=50%,seed=4");
     assert_int_equal(send_seven(d, 0), 7);
     unsigned at_once = sent_count;
@@ -413,7 +395,6 @@ static void late_segments_are_overtaken(void **state)
 
 static void full_device_is_told_from_a_bad_path(void **state)
 {
-    (void)state;
     struct device *d = make("duplicate=1%");
     has_room = false;
     assert_int_equal(send_seven(d, 0), 0);
@@ -422,7 +403,6 @@ static void full_device_is_told_from_a_bad_path(void **state)
 
 static void what_waits_goes_with_its_channel(void **state)
 {
-    (void)state;
     struct device *d = make("delay=1ms");
     send_seven(d, 0);
     d->ops->close(d, &channel);
@@ -433,7 +413,6 @@ static void what_waits_goes_with_its_channel(void **state)
 
 static void side_says_whose_path_is_bad(void **state)
 {
-    (void)state;
     static const struct {
         const char *text;
         unsigned sent, arrived;
@@ -450,7 +429,6 @@ static void side_says_whose_path_is_bad(void **state)
 
 static void arriving_segments_are_held_up_too(void **state)
 {
-    (void)state;
     struct device *d = make("delay=1ms,side=in");
     waiting_count = 2;
     assert_int_equal(look(d, 10), 0);
@@ -481,7 +459,6 @@ static void second_copy_goes_with_its_channel(void **state)
 
 static void one_bit_of_what_arrives_changes(void **state)
 {
-    (void)state;
     struct device *d = make("corrupt=100%");
     uint8_t octets[64] = {0};
     unsigned bits = 0;

@@ -233,7 +233,6 @@ static void expect_of_link(const char *called, const void *argument, uint64_t nu
 
 static void what_is_asked_of_a_stream_is_handed_on(void **state)
 {
-    (void)state;
     make(0);
     struct link_stream *s = &stream.base;
     const struct sockaddr *peer = (const struct sockaddr *)&addr;
@@ -259,7 +258,6 @@ static void what_is_asked_of_a_stream_is_handed_on(void **state)
 
 static void what_is_asked_of_a_link_is_handed_on(void **state)
 {
-    (void)state;
     make(0);
     struct link *l = &wrapper.base;
     assert_string_equal(ops()->name, "wrapper");
@@ -290,7 +288,6 @@ static void what_is_asked_of_a_link_is_handed_on(void **state)
 // The user knows the wrapper's streams; one that was closed since it became ready is nobody's.
 static void what_is_ready_is_named_by_the_wrappers_streams(void **state)
 {
-    (void)state;
     struct link_ready ready[4];
     make(0);
     ready_count = 2;

@@ -39,7 +39,6 @@ static int begin_in_memory(void **state)
 
 static void first_octets_go_by_tcp_and_the_answer_through_memory(void **state)
 {
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     assert_int_equal(path_of(l.active), LOCAL_PATH_OFFERED);
     assert_int_equal(path_of(l.passive), LOCAL_PATH_ASKED);
@@ -56,7 +55,6 @@ static void first_octets_go_by_tcp_and_the_answer_through_memory(void **state)
 static void octets_stay_in_order_where_the_way_changes(void **state)
 {
     char got[8] = "";
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     send_text(l.active, "ab");
     assert_int_equal(recv_some(l.passive, got, 1), 1);
@@ -85,7 +83,6 @@ static void a_pause_is_nothing_to_tcp(void **state)
 {
     static struct link_ops counted; // also where the case fails
     struct link *inner = local_link_of(the_link)->forward.inner;
-    (void)state;
     counted = *inner->ops;
     inner_ops = inner->ops;
     counted.want_in = count_want_in;
@@ -106,7 +103,6 @@ static void octets_are_lent_where_they_lie(void **state)
 {
     struct span octets;
     bool is_cut;
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     go_over_to_memory();
     assert_true(l.passive->facts & LINK_LENDS);
@@ -126,7 +122,6 @@ static void octets_are_lent_where_they_lie(void **state)
 
 static void who_speaks_first_after_accepting_stays_with_tcp(void **state)
 {
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     exchange(l.passive, l.active);
     exchange(l.active, l.passive);
@@ -147,7 +142,6 @@ static void an_end_of_both_leaves_the_port_free(void **state)
 {
     struct sockaddr_storage at;
     char got;
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     go_over_to_memory();
     assert_int_equal(link_local_addr(l.listener, &at), 0);
@@ -168,7 +162,6 @@ static void strangers_connect_as_ever(void **state)
 {
     struct sockaddr_storage at;
     char got[8];
-    (void)state;
     loop_listen(&l, the_link, AF_INET);
     the_link->ops->local_addr(l.listener, &at);
     int fd = plain_socket();
@@ -188,7 +181,6 @@ static void where_nobody_has_a_door_nothing_is_handed_over(void **state)
     struct sockaddr_storage at = loopback(AF_INET);
     socklen_t len = sizeof(struct sockaddr_in);
     int fd = plain_socket();
-    (void)state;
     assert_int_equal(bind(fd, addr_of(&at), len), 0);
     assert_int_equal(listen(fd, 1), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
@@ -204,7 +196,6 @@ static void where_nobody_has_a_door_nothing_is_handed_over(void **state)
 static void without_descriptors_a_stream_stays_with_tcp(void **state)
 {
     struct rlimit before, none;
-    (void)state;
     loop_listen(&l, the_link, AF_INET);
     struct sockaddr_storage at;
     the_link->ops->local_addr(l.listener, &at);
@@ -303,7 +294,6 @@ static void write_word(enum local_memory_offset ring, enum octet_ring_offset wor
 static void peer_that_shows_what_cannot_be_breaks_its_stream_alone(void **state)
 {
     char got[4];
-    (void)state;
     enter_as_stranger();
     write_word(LOCAL_MEMORY_ACTIVE_RING, OCTET_RING_WRITTEN, RING_LEN + 1);
     assert_int_equal(recv_some(l.passive, got, sizeof got), -EPROTO);
@@ -314,7 +304,6 @@ static void peer_that_shows_what_cannot_be_breaks_its_stream_alone(void **state)
 
 static void peer_that_takes_what_was_not_sent_breaks_its_stream_alone(void **state)
 {
-    (void)state;
     static uint8_t octets[RING_LEN];
     struct iovec iov = {octets, sizeof octets};
     struct link_tx tx = {.iov = &iov, .iov_count = 1};
@@ -329,7 +318,6 @@ static void peer_that_takes_what_was_not_sent_breaks_its_stream_alone(void **sta
 static void peer_that_says_it_sent_less_by_tcp_than_it_did_breaks_its_stream(void **state)
 {
     char got[4];
-    (void)state;
     enter_as_stranger();
     atomic_store(local_memory_word(&theirs, LOCAL_MEMORY_SWITCHED), 1);
     write(their_fd, "b", 1);
@@ -343,7 +331,6 @@ static void random_words_harm_nobody_else(void **state)
 {
     static uint8_t got[2 * RING_LEN];
     struct prng prng;
-    (void)state;
     prng_init(&prng, 7);
     loop_open(&l, the_link, AF_INET);
     exchange(l.active, l.passive);
@@ -405,7 +392,6 @@ static int memory_of(size_t len, bool is_sealed)
 // An offer as it must be, but for its memory, its channel, or one octet.
 static void malformed_offers_are_refused(void **state)
 {
-    (void)state;
     uint8_t offer[LOCAL_OFFER_LEN] = "weft-mem";
     struct sockaddr_un door;
     socklen_t len = sizeof door;
@@ -461,7 +447,6 @@ static void malformed_offers_are_refused(void **state)
 // Memory for connections that never say anything is given back.
 static void offers_that_nobody_asks_for_are_bounded(void **state)
 {
-    (void)state;
     stranger_connects();
     struct net_flow flow = flow_of_socket(their_fd);
     for (unsigned i = 0; i < LOCAL_OFFERS_MAX + 10; i++) {
@@ -539,7 +524,6 @@ static void two_sides_that_sleep_in_turn_lose_nothing(void **state)
     struct sockaddr_storage at;
     pthread_t thread;
     void *failed;
-    (void)state;
     assert_int_equal(link_socket_create(&socket_config, &inner), 0);
     assert_int_equal(link_local_wrap(inner, &config, &other), 0);
     loop_listen(&l, other, AF_INET);

@@ -44,7 +44,6 @@ static struct link *link_of_test(void)
 static int begin(void **state)
 {
     struct loop l;
-    (void)state;
     descriptors_note();
     client = link_of_test();
     server = link_of_test();
@@ -55,7 +54,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     link_destroy(client);
     link_destroy(server);
     descriptors_check();
@@ -149,7 +147,6 @@ static void rest_all(struct link *link)
 
 static void all_streams_to_a_listener_share_a_channel(void **state)
 {
-    (void)state;
     connect_all(20);
     assert_int_equal(length_of(&local_link_of(client)->channels), 1);
     assert_int_equal(length_of(&local_link_of(server)->channels), 1);
@@ -161,7 +158,6 @@ static void all_streams_to_a_listener_share_a_channel(void **state)
 
 static void a_channel_ends_with_its_last_stream(void **state)
 {
-    (void)state;
     connect_all(3);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(length_of(&local_link_of(client)->channels), 1);
@@ -177,7 +173,6 @@ static void a_channel_ends_with_its_last_stream(void **state)
 // Who accepted has none left, and who connected still has: the next stream finds both together.
 static void a_side_that_has_let_go_takes_the_channel_again(void **state)
 {
-    (void)state;
     connect_one(0);
     link_close(far[0], false);
     assert_int_equal(length_of(&local_link_of(server)->channels), 0);
@@ -190,7 +185,6 @@ static void a_side_that_has_let_go_takes_the_channel_again(void **state)
 // Numbers are given again.
 static void closed_streams_make_room_for_others(void **state)
 {
-    (void)state;
     connect_all(10);
     for (unsigned i = 0; i < 100; i++) {
         link_close(near[i % 10], false);
@@ -222,7 +216,6 @@ static unsigned pages_of(const struct link_stream *stream)
 
 static void a_stream_that_carried_little_has_one_page(void **state)
 {
-    (void)state;
     connect_one(0);
     for (unsigned i = 0; i < LOCAL_MEMORY_FIRST / 2; i++) {
         cross(near[0], far[0]);
@@ -237,7 +230,6 @@ static void a_stream_that_carried_little_has_one_page(void **state)
 static void news_of_many_streams_are_found_in_one_look(void **state)
 {
     struct link_ready ready[STREAMS];
-    (void)state;
     connect_all(STREAMS);
     link_poll(server, ready, STREAMS);
     uint64_t bells = counters_of(client)->bells_sent;
@@ -256,7 +248,6 @@ static void what_finds_no_room_in_a_report_comes_in_the_next(void **state)
 {
     struct link_ready ready[7];
     unsigned found = 0;
-    (void)state;
     connect_all(50);
     for (unsigned i = 0; i < 50; i++) {
         send_octet(near[i]);
@@ -273,7 +264,6 @@ static void what_finds_no_room_in_a_report_comes_in_the_next(void **state)
 
 static void who_sleeps_is_woken_once_for_all_streams(void **state)
 {
-    (void)state;
     connect_all(40);
     go_to_sleep(server);
     uint64_t bells = counters_of(client)->bells_sent;
@@ -292,7 +282,6 @@ static void who_sleeps_is_woken_once_for_all_streams(void **state)
 
 static void nobody_waits_over_news(void **state)
 {
-    (void)state;
     connect_all(STREAMS);
     rest_all(server);
     send_octet(near[0]);
@@ -304,7 +293,6 @@ static void nobody_waits_over_news(void **state)
 // The one that rings is gone on the other side, which nobody has heard of yet.
 static void a_stream_that_is_gone_takes_no_wake_up_with_it(void **state)
 {
-    (void)state;
     connect_all(2);
     link_close(far[0], false);
     go_to_sleep(server);
@@ -319,7 +307,6 @@ static void a_stream_that_is_gone_takes_no_wake_up_with_it(void **state)
 static void news_of_streams_that_are_not_there_are_counted(void **state)
 {
     struct link_ready ready[8];
-    (void)state;
     connect_all(2);
     while (link_poll(server, ready, 8) > 0) {
     }
@@ -335,7 +322,6 @@ static void who_marks_everything_stops_nobody_else(void **state)
 {
     struct link *liar = client, *honest = link_of_test();
     struct link_ready ready[4];
-    (void)state;
     connect_all(40);
     client = honest;
     connect_one(40);
@@ -358,7 +344,6 @@ static void who_marks_everything_stops_nobody_else(void **state)
 static void a_look_passes_over_so_many_marks_and_no_more(void **state)
 {
     struct link_ready ready[8];
-    (void)state;
     connect_one(0);
     memset(channel_of(near[0])->other_bell, 0xff, DOORBELL_LEN);
     link_poll(server, ready, 8);
@@ -373,7 +358,6 @@ static void who_ends_the_socket_is_not_heard_and_not_asked_for_ever(void **state
 {
     struct link *liar = client, *honest = link_of_test();
     struct link_ready ready[8];
-    (void)state;
     connect_one(0);
     client = honest;
     connect_one(1);
@@ -397,7 +381,6 @@ static void who_ends_the_socket_is_not_heard_and_not_asked_for_ever(void **state
 static void a_channel_that_somebody_has_is_not_taken(void **state)
 {
     struct local_channel *made, *first, *second;
-    (void)state;
     assert_int_equal(local_channel_create(&made), 0);
     assert_int_equal(local_channel_adopt(&made->means, &first), 0);
     assert_int_equal(local_channel_adopt(&made->means, &second), -EBUSY);
@@ -411,7 +394,6 @@ static void a_channel_has_no_more_numbers_than_bits(void **state)
 {
     struct local_channel *c;
     uint32_t number;
-    (void)state;
     assert_int_equal(local_channel_create(&c), 0);
     for (uint32_t i = 0; i < DOORBELL_NUMBERS; i++) {
         assert_int_equal(local_channel_number(c, local_stream_of(listener), &number), 0);

@@ -69,7 +69,6 @@ static enum local_path accept_beside_flood(bool is_another_user)
 
 static void who_knocks_without_end_holds_nobody(void **state)
 {
-    (void)state;
     assert_int_equal(accept_beside_flood(false), LOCAL_PATH_MEMORY);
     assert_int_equal(flood.let_in, LOCAL_DOOR_LOOK);
     assert_int_equal(counters()->looks_cut, 1);
@@ -77,7 +76,6 @@ static void who_knocks_without_end_holds_nobody(void **state)
 
 static void another_user_who_knocks_without_end_holds_nobody(void **state)
 {
-    (void)state;
     assert_int_equal(accept_beside_flood(true), LOCAL_PATH_TCP);
     assert_int_equal(flood.let_in, LOCAL_DOOR_LOOK);
     assert_int_equal(counters()->looks_cut, 1);

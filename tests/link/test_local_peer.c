@@ -58,7 +58,6 @@ static void go_over_with_peer(void)
 static void peer_that_is_killed_ends_its_stream(void **state)
 {
     static uint8_t got[RING_LEN];
-    (void)state;
     pid_t child = start_peer(send_and_wait, getuid());
     go_over_with_peer();
     assert_true(recv_some(l.passive, got, sizeof got) > 0);
@@ -75,7 +74,6 @@ static void peer_that_is_killed_ends_its_stream(void **state)
 static void peer_that_was_killed_breaks_what_is_sent_to_it(void **state)
 {
     char got[4];
-    (void)state;
     pid_t child = start_peer(send_and_wait, getuid());
     go_over_with_peer();
     kill(child, SIGKILL);
@@ -107,7 +105,6 @@ static void what_was_sent_before_an_exit_arrives(void **state)
 {
     char got[16] = "";
     int status;
-    (void)state;
     pid_t child = start_peer(send_and_exit, getuid());
     go_over_with_peer();
     waitpid(child, &status, 0);
@@ -130,7 +127,6 @@ static void peer_that_is_stopped_is_given_up_after_a_time(void **state)
     static uint8_t octets[2 * RING_LEN];
     struct iovec iov = {octets, sizeof octets};
     struct link_tx tx = {.iov = &iov, .iov_count = 1};
-    (void)state;
     pid_t child = start_peer(send_and_pause, getuid());
     go_over_with_peer();
     kill(child, SIGSTOP);
@@ -153,7 +149,6 @@ static void peer_that_is_stopped_is_given_up_after_a_time(void **state)
 static void another_user_gets_tcp(void **state)
 {
     char got[16];
-    (void)state;
     if (getuid() != 0) {
         print_message("SKIP: only root can be another user\n");
         skip();

@@ -31,7 +31,6 @@ static int begin(void **state)
 {
     const struct link_local_config config = {
         .ring_len = 64 * 1024, .clock = clock_of_test, .rights = KEY_MAY_READ};
-    (void)state;
     descriptors_note();
     for (unsigned i = 0; i < sizeof source; i++) {
         source[i] = (uint8_t)(i * 7 + i / 256);
@@ -98,7 +97,6 @@ static bool confirm(const struct pull_run *run)
 
 static void octets_are_copied_to_their_places(void **state)
 {
-    (void)state;
     struct pull_run at;
     const struct mspan places[] = {mspan_of(here + 600, 10), mspan_of(here, 1),
                                    mspan_of(here + 300, LEN - 11)};
@@ -118,7 +116,6 @@ static void octets_are_copied_to_their_places(void **state)
 
 static void nothing_is_read_before_the_peer_lets_in_or_after(void **state)
 {
-    (void)state;
     assert_false(is_located());
     admit();
     assert_true(is_located());
@@ -133,7 +130,6 @@ static void nothing_is_read_before_the_peer_lets_in_or_after(void **state)
 
 static void who_may_write_may_not_read(void **state)
 {
-    (void)state;
     struct pull_run at;
     assert_true(the_link->pushes->admit(l.passive, PD, KEY_MAY_WRITE));
     assert_false(is_located()); // of the stream
@@ -148,7 +144,6 @@ static void what_is_on_the_stream_comes_first(void **state)
 {
     char got[4];
     struct pull_run at;
-    (void)state;
     admit();
     assert_int_equal(send_text(l.active, "?"), 1);
     assert_int_equal(answer_at(STAG, 0, LEN, &at), PAST_BEHIND);
@@ -158,7 +153,6 @@ static void what_is_on_the_stream_comes_first(void **state)
 
 static void what_the_key_does_not_allow_goes_by_the_stream(void **state)
 {
-    (void)state;
     struct pull_run at;
     admit();
     assert_false(locate_at(STAG + 7, 0, LEN, &at));
@@ -176,7 +170,6 @@ static void what_the_key_does_not_allow_goes_by_the_stream(void **state)
 
 static void those_of_a_run_are_copied_by_one_call(void **state)
 {
-    (void)state;
     struct pull_run run;
     admit();
     show(STAG + 1, KEY_MAY_READ, source, 2);
@@ -194,7 +187,6 @@ static void those_of_a_run_are_copied_by_one_call(void **state)
 
 static void those_before_a_key_that_was_taken_back_are_good(void **state)
 {
-    (void)state;
     struct pull_run run;
     admit();
     show(STAG + 1, KEY_MAY_READ, source, 2);
@@ -210,7 +202,6 @@ static void those_before_a_key_that_was_taken_back_are_good(void **state)
 
 static void those_before_memory_that_is_unmapped_are_whole(void **state)
 {
-    (void)state;
     struct pull_run run;
     uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(page, MAP_FAILED);
@@ -226,7 +217,6 @@ static void those_before_memory_that_is_unmapped_are_whole(void **state)
 
 static void a_run_is_full_of_reads_of_octets_or_of_pieces(void **state)
 {
-    (void)state;
     struct pull_run run = {0};
     const struct pull large = {.len = PULL_LEN_MAX, .piece_count = 1};
     const struct pull small = {.len = 1, .piece_count = 1};
@@ -252,7 +242,6 @@ static void a_run_is_full_of_reads_of_octets_or_of_pieces(void **state)
 // What was copied by a key that was taken back is worth nothing, also if it is shown again.
 static void a_key_that_was_taken_back_meanwhile_is_found_out(void **state)
 {
-    (void)state;
     struct pull_run at;
     admit();
     assert_true(locate(&at));
@@ -269,7 +258,6 @@ static void a_key_that_was_taken_back_meanwhile_is_found_out(void **state)
 
 static void a_gate_that_was_closed_meanwhile_is_found_out(void **state)
 {
-    (void)state;
     struct pull_run at;
     admit();
     assert_true(locate(&at));
@@ -282,7 +270,6 @@ static void a_gate_that_was_closed_meanwhile_is_found_out(void **state)
 
 static void a_peer_that_was_forgotten_meanwhile_is_found_out(void **state)
 {
-    (void)state;
     struct pull_run at;
     admit();
     assert_true(locate(&at));
@@ -296,7 +283,6 @@ static void a_peer_that_was_forgotten_meanwhile_is_found_out(void **state)
 
 static void memory_that_is_unmapped_is_not_copied(void **state)
 {
-    (void)state;
     struct pull_run at;
     const size_t page_len = 4096;
     uint8_t *pages =
@@ -316,7 +302,6 @@ static void memory_that_is_unmapped_is_not_copied(void **state)
 // It has called exec, or another one has its number.
 static void a_process_without_the_nonce_is_another_one(void **state)
 {
-    (void)state;
     struct pull_run at;
     admit();
     assert_true(locate(&at));
@@ -328,7 +313,6 @@ static void a_process_without_the_nonce_is_another_one(void **state)
 
 static void whatever_a_gate_says_nobody_else_is_hurt(void **state)
 {
-    (void)state;
     struct local_stream *s = local_stream_of(l.passive);
     _Atomic uint64_t *words = (void *)local_memory_gate(&s->memory, s->side);
     uint64_t random = 1;

@@ -52,7 +52,6 @@ static void fall_asleep(void)
 
 static int begin(void **state)
 {
-    (void)state;
     is_held = false;
     atomic_store(&is_said, false);
     descriptors_note();
@@ -105,7 +104,6 @@ static void admit(void)
 
 static void octets_come_while_everybody_sleeps(void **state)
 {
-    (void)state;
     admit();
     assert_true(push());
     assert_memory_equal(target, source, LEN);
@@ -115,7 +113,6 @@ static void octets_come_while_everybody_sleeps(void **state)
 
 static void nothing_is_pushed_before_the_peer_lets_in_or_after(void **state)
 {
-    (void)state;
     fall_asleep();
     assert_false(push());
     admit();
@@ -128,7 +125,6 @@ static void nothing_is_pushed_before_the_peer_lets_in_or_after(void **state)
 
 static void a_stream_that_is_closed_lets_nobody_in(void **state)
 {
-    (void)state;
     admit();
     link_close(l.passive, false);
     l.passive = NULL;
@@ -138,7 +134,6 @@ static void a_stream_that_is_closed_lets_nobody_in(void **state)
 static void what_is_on_the_stream_comes_first(void **state)
 {
     char got[4];
-    (void)state;
     admit();
     assert_int_equal(send_text(l.active, "?"), 1);
     assert_false(push());
@@ -150,7 +145,6 @@ static void what_is_on_the_stream_comes_first(void **state)
 // A process that writes without end is better off with the ring.
 static void writes_that_follow_each_other_go_by_the_stream(void **state)
 {
-    (void)state;
     admit();
     is_held = true;
     for (unsigned i = 0; i < LOCAL_PUSH_RUN_MAX; i++) {
@@ -166,7 +160,6 @@ static void writes_that_follow_each_other_go_by_the_stream(void **state)
 static void writes_that_are_answered_follow_nothing(void **state)
 {
     char got[4];
-    (void)state;
     admit();
     is_held = true;
     for (unsigned i = 0; i < 2 * LOCAL_PUSH_RUN_MAX; i++) {
@@ -181,7 +174,6 @@ static void writes_that_are_answered_follow_nothing(void **state)
 
 static void what_the_key_does_not_allow_goes_by_the_stream(void **state)
 {
-    (void)state;
     admit();
     assert_false(push_to(STAG + 1, 0, LEN));
     assert_false(push_to(STAG, sizeof target - LEN + 1, LEN));
@@ -195,7 +187,6 @@ static void what_the_key_does_not_allow_goes_by_the_stream(void **state)
 
 static void a_key_that_was_taken_back_is_worth_nothing(void **state)
 {
-    (void)state;
     admit();
     assert_true(the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG)));
     assert_false(push());
@@ -205,7 +196,6 @@ static void a_key_that_was_taken_back_is_worth_nothing(void **state)
 static void a_key_that_is_taken_back_before_the_octets_go_lets_nobody_in(void **state)
 {
     struct push_aimed aimed;
-    (void)state;
     admit();
     assert_int_equal(aim_at(STAG, 0, LEN, &aimed), PAST_BEGUN);
     assert_true(the_link->pushes->revoke(the_link, key_mirror_withdraw(mirror, STAG)));
@@ -218,7 +208,6 @@ static void a_stream_that_is_closed_meanwhile_keeps_its_memory(void **state)
 {
     struct push_aimed aimed;
     struct local_stream *s = local_stream_of(l.active);
-    (void)state;
     admit();
     assert_int_equal(aim_at(STAG, 0, LEN, &aimed), PAST_BEGUN);
     link_close(l.active, true);
@@ -236,7 +225,6 @@ static void keys_that_are_looked_at_are_not_forgotten(void **state)
     struct local_stream *s = local_stream_of(l.passive);
     struct local_gate *gate = local_memory_gate(&s->memory, s->side);
     struct push_aimed aimed;
-    (void)state;
     admit();
     assert_int_equal(aim_at(STAG, 0, LEN, &aimed), PAST_BEGUN);
     const struct local_peer_keys *used = local_stream_of(l.active)->pushing_by;
@@ -252,7 +240,6 @@ static void keys_that_are_looked_at_are_not_forgotten(void **state)
 
 static void who_asks_whether_it_could_begins_nothing(void **state)
 {
-    (void)state;
     admit();
     assert_int_equal(aim_at(STAG, 0, LEN, NULL), PAST_BEGUN);
     assert_null(local_stream_of(l.active)->pushing_by);
@@ -295,7 +282,6 @@ static void let_out(pthread_t thread)
 
 static void a_peer_that_lingers_is_waited_for_and_counted(void **state)
 {
-    (void)state;
     admit();
     pthread_t thread = somebody_inside();
     const uint64_t generation = key_mirror_withdraw(mirror, STAG);
@@ -313,7 +299,6 @@ static void a_peer_that_lingers_is_waited_for_and_counted(void **state)
 static void a_peer_that_does_not_come_out_is_a_leaver(void **state)
 {
     struct local_stream *s = local_stream_of(l.passive);
-    (void)state;
     admit();
     pthread_t thread = somebody_inside();
     const uint64_t leaver = the_link->pushes->expel(l.passive);
@@ -332,7 +317,6 @@ static void a_peer_that_does_not_come_out_is_a_leaver(void **state)
 // Who is waited for keeps no more than one stream of this process so.
 static void a_process_with_a_leaver_is_not_let_in(void **state)
 {
-    (void)state;
     admit();
     pthread_t thread = somebody_inside();
     assert_int_not_equal(the_link->pushes->expel(l.passive), 0);
@@ -345,7 +329,6 @@ static void a_process_with_a_leaver_is_not_let_in(void **state)
 
 static void long_writes_go_by_the_stream(void **state)
 {
-    (void)state;
     admit();
     assert_true(push_to(STAG, 0, PUSH_LEN_MAX));
     assert_false(push_to(STAG, 0, PUSH_LEN_MAX + 1));
@@ -353,7 +336,6 @@ static void long_writes_go_by_the_stream(void **state)
 
 static void memory_that_is_unmapped_goes_by_the_stream(void **state)
 {
-    (void)state;
     const struct key key = {.generation = 2,
                             .stag = STAG + 7,
                             .pd = PD,
@@ -369,7 +351,6 @@ static void memory_that_is_unmapped_goes_by_the_stream(void **state)
 // A peer that names what is no sealed mirror of its own.
 static void a_gate_that_lies_is_not_believed(void **state)
 {
-    (void)state;
     int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING);
     assert_int_equal(ftruncate(unsealed, sizeof(struct key_mirror)), 0);
     const uint64_t numbers[] = {UINT64_MAX, 1U << 31, 999999, 0, (uint64_t)unsealed};
@@ -396,7 +377,6 @@ static void a_gate_that_lies_is_not_believed(void **state)
 // All is as it should be, but that it could be cut off under who reads it.
 static void keys_that_are_not_sealed_are_not_read(void **state)
 {
-    (void)state;
     int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING);
     assert_int_equal(ftruncate(unsealed, sizeof(struct key_mirror)), 0);
     assert_int_equal(pwrite(unsealed, mirror, sizeof *mirror, 0), sizeof *mirror);
@@ -410,7 +390,6 @@ static void keys_that_are_not_sealed_are_not_read(void **state)
 
 static void who_is_not_to_be_seen_is_not_let_in(void **state)
 {
-    (void)state;
     local_stream_of(l.passive)->process = 0; // as of another PID namespace
     admit();
     assert_false(push());

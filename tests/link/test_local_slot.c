@@ -78,7 +78,6 @@ static void *memory(size_t len, int flags)
 
 static int begin(void **state)
 {
-    (void)state;
     c = memory(sizeof *c, MAP_SHARED);
     target = memory(TARGET_LEN, MAP_PRIVATE);
     sill = memory(PAGE, MAP_PRIVATE);
@@ -92,7 +91,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     munmap(c, sizeof *c);
     munmap(target, TARGET_LEN);
     munmap(sill, PAGE);
@@ -201,7 +199,6 @@ static void push_some(const struct local_pusher *p)
 
 static void octets_come_where_the_key_says_and_nowhere_else(void **state)
 {
-    (void)state;
     await_child(child_of(push_some));
     assert_int_equal(octets_that_are(0xaa), 1 + 1000 + LONG_LEN);
     assert_int_equal(target[10], 0xaa);
@@ -219,7 +216,6 @@ static void push_in_vain(const struct local_pusher *p)
 
 static void nobody_comes_in_by_a_key_that_is_withdrawn(void **state)
 {
-    (void)state;
     take_back(getpid());
     await_child(child_of(push_in_vain));
     assert_int_equal(octets_that_are(0xaa), 0);
@@ -237,7 +233,6 @@ static void push_by_an_old_key(const struct local_pusher *p)
 // It was read before; the same STag stands for something else now.
 static void nobody_comes_in_by_a_key_of_the_same_name(void **state)
 {
-    (void)state;
     pid_t child = child_of(push_by_an_old_key);
     await_step(1);
     take_back(child);
@@ -248,7 +243,6 @@ static void nobody_comes_in_by_a_key_of_the_same_name(void **state)
 
 static void nobody_comes_in_by_a_gate_that_was_closed(void **state)
 {
-    (void)state;
     atomic_store(&c->gate.opening, 0);
     await_child(child_of(push_in_vain));
     atomic_store(&c->gate.opening, 2); // and opened for somebody else
@@ -264,7 +258,6 @@ static void push_into_another_image(const struct local_pusher *p)
 // As behind exec, or in a process that has inherited the number.
 static void nothing_is_written_where_the_sill_is_missing(void **state)
 {
-    (void)state;
     assert_int_equal(mprotect(sill, PAGE, PROT_NONE), 0);
     await_child(child_of(push_into_another_image));
     assert_int_equal(octets_that_are(0xaa), 0);
@@ -281,7 +274,6 @@ static void push_of_every_length(const struct local_pusher *p)
 
 static void who_sees_the_last_octet_sees_all(void **state)
 {
-    (void)state;
     pid_t child = child_of(push_of_every_length);
     for (uint64_t len = 1; len <= 600; len++) {
         const uint8_t octet = (uint8_t)(len % 255 + 1);
@@ -311,7 +303,6 @@ static void stop_before_the_call(const struct local_pusher *p)
 
 static void a_pusher_stopped_before_the_call_is_not_waited_for_and_writes_nothing(void **state)
 {
-    (void)state;
     pid_t child = child_of(stop_before_the_call);
     await_stop(child);
     take_back(child);
@@ -335,7 +326,6 @@ static void linger_inside(const struct local_pusher *p)
 // However long it takes.
 static void a_pusher_that_runs_is_waited_for(void **state)
 {
-    (void)state;
     pid_t child = child_of(linger_inside);
     await_step(1);
     uint64_t withdrawn = key_mirror_withdraw(&c->mirror, STAG);
@@ -355,7 +345,6 @@ static void die_inside(const struct local_pusher *p)
 static void a_pusher_that_died_is_not_waited_for(void **state)
 {
     int status;
-    (void)state;
     pid_t child = child_of(die_inside);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
@@ -370,7 +359,6 @@ static void a_pusher_that_died_is_not_waited_for(void **state)
 // What a push says of its thread, it says of the one that makes the call.
 static void the_child_of_a_fork_has_a_number_of_its_own(void **state)
 {
-    (void)state;
     assert_int_equal(local_thread_self(), gettid());
     pid_t child = fork();
     if (child == 0) {
@@ -391,7 +379,6 @@ static void lie_about_the_thread(const struct local_pusher *p)
 static void who_names_no_thread_is_not_waited_for(void **state)
 {
     int status;
-    (void)state;
     pid_t child = child_of(lie_about_the_thread);
     await_step(1);
     take_back(child);
@@ -457,7 +444,6 @@ static void revoke_under(int number, pid_t *child)
 static void no_octet_comes_behind_a_revocation(void **state)
 {
     const unsigned count = getenv("WEFT_SOAK") != NULL ? 10000 : 300;
-    (void)state;
     prng_init(&prng, 12);
     pid_t child = child_of(push_for_ever);
     for (unsigned i = 0; i < count; i++) {
@@ -473,7 +459,6 @@ static void no_octet_comes_behind_a_revocation(void **state)
 // be written to here.
 static void taking_back_is_done_by_the_first_place_alone(void **state)
 {
-    (void)state;
     const size_t edge = offsetof(struct local_slot, places[LOCAL_SLOT_BODY]);
     uint8_t *pages = memory((size_t)2 * PAGE, MAP_PRIVATE);
     struct local_pusher p = pusher();

@@ -19,7 +19,6 @@ static const struct link_local_config config = {.ring_len = 64 * 1024, .clock = 
 
 static int begin(void **state)
 {
-    (void)state;
     now_ns = 1;
     descriptors_note();
     local_link_open(&config);
@@ -41,7 +40,6 @@ static void cross(unsigned i, duration_ns far_ns, duration_ns near_ns)
 
 static void octets_go_through_the_caches_where_that_is_faster(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < PIECES_MAX && counters()->stores_changed == 0; i++) {
         cross(i, 4000, 2000);
     }
@@ -54,7 +52,6 @@ static void octets_go_through_the_caches_where_that_is_faster(void **state)
 
 static void octets_go_past_the_caches_where_that_is_faster(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < PIECES_MAX; i++) {
         cross(i, 2000, 4000);
     }

@@ -193,7 +193,6 @@ static void is_given_back(int64_t blocks)
 
 static void links_without_memory_say_so_and_keep_none(void **state)
 {
-    (void)state;
     for (unsigned kind = 0; kind < KINDS; kind++) {
         uint64_t call = 0;
         for (bool has_failed = true; has_failed;) {
@@ -220,7 +219,6 @@ static void links_without_memory_say_so_and_keep_none(void **state)
 
 static void links_without_descriptors_say_so_and_keep_none(void **state)
 {
-    (void)state;
     struct rlimit before;
     getrlimit(RLIMIT_NOFILE, &before);
     for (unsigned kind = 0; kind < KINDS; kind++) {
@@ -327,7 +325,6 @@ static bool datagram_udp_is_made(void)
 
 static void nets_without_memory_say_so_and_keep_none(void **state)
 {
-    (void)state;
     bool (*const nets[])(void) = {sim_is_made, wire_is_made, datagram_sim_is_made,
                                   datagram_udp_is_made};
     for (unsigned kind = 0; kind < sizeof nets / sizeof nets[0]; kind++) {

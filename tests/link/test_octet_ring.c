@@ -23,7 +23,6 @@ static struct octet_ring_reader reader;
 static int setup(void **state)
 {
     struct octet_ring ring = {memory, memory + OCTET_RING_CONTROL_LEN, LEN};
-    (void)state;
     memset(memory, 0, sizeof memory);
     octet_ring_writer_init(&writer, &ring);
     octet_ring_reader_init(&reader, &ring);
@@ -62,7 +61,6 @@ static void turn_to(size_t before_end)
 
 static void test_octets_come_in_order(void **state)
 {
-    (void)state;
     put("one ");
     put("two");
     octet_ring_publish(&writer);
@@ -71,7 +69,6 @@ static void test_octets_come_in_order(void **state)
 
 static void test_what_is_not_published_is_not_there(void **state)
 {
-    (void)state;
     put("early");
     assert_int_equal(octet_ring_available(&reader), 0);
     octet_ring_show(&writer);
@@ -80,7 +77,6 @@ static void test_what_is_not_published_is_not_there(void **state)
 
 static void test_octets_go_round_the_end(void **state)
 {
-    (void)state;
     turn_to(3);
     put("abcdef");
     octet_ring_publish(&writer);
@@ -96,7 +92,6 @@ static void test_octets_go_round_the_end(void **state)
 static void test_a_full_ring_takes_what_fits(void **state)
 {
     static const uint8_t more[LEN + 10];
-    (void)state;
     put("0123456789");
     assert_int_equal(octet_ring_put(&writer, span_of(more, sizeof more)), LEN - 10);
     assert_int_equal(octet_ring_room(&writer), 0);
@@ -112,7 +107,6 @@ static void test_a_full_ring_takes_what_fits(void **state)
 static void test_records_are_read_whole(void **state)
 {
     uint8_t len = 5, got[8];
-    (void)state;
     turn_to(1);
     octet_ring_put(&writer, span_of(&len, 1));
     put("hello");
@@ -127,7 +121,6 @@ static void test_records_are_read_whole(void **state)
 
 static void test_the_writer_sees_when_all_was_read(void **state)
 {
-    (void)state;
     assert_true(octet_ring_is_drained(&writer));
     put("abc");
     octet_ring_publish(&writer);
@@ -141,7 +134,6 @@ static void test_the_writer_sees_when_all_was_read(void **state)
 
 static void test_who_is_awake_is_not_woken(void **state)
 {
-    (void)state;
     put("a");
     assert_false(octet_ring_publish(&writer));
     octet_ring_available(&reader);
@@ -150,7 +142,6 @@ static void test_who_is_awake_is_not_woken(void **state)
 
 static void test_a_reader_that_sleeps_is_woken_once(void **state)
 {
-    (void)state;
     assert_true(octet_ring_reader_sleep(&reader));
     put("a");
     assert_true(octet_ring_publish(&writer));
@@ -160,7 +151,6 @@ static void test_a_reader_that_sleeps_is_woken_once(void **state)
 
 static void test_no_reader_sleeps_over_what_has_come(void **state)
 {
-    (void)state;
     put("a");
     octet_ring_publish(&writer);
     assert_false(octet_ring_reader_sleep(&reader));
@@ -170,7 +160,6 @@ static void test_no_reader_sleeps_over_what_has_come(void **state)
 
 static void test_a_reader_that_has_risen_is_not_woken(void **state)
 {
-    (void)state;
     assert_true(octet_ring_reader_sleep(&reader));
     octet_ring_reader_rise(&reader);
     put("a");
@@ -180,7 +169,6 @@ static void test_a_reader_that_has_risen_is_not_woken(void **state)
 static void test_a_writer_is_woken_for_the_room_it_asked_for(void **state)
 {
     static const uint8_t all[LEN];
-    (void)state;
     octet_ring_put(&writer, span_of(all, LEN));
     octet_ring_publish(&writer);
     octet_ring_available(&reader);
@@ -205,14 +193,12 @@ static void assert_writer_refuses(uint64_t taken)
 
 static void test_a_reader_cannot_take_more_than_was_put(void **state)
 {
-    (void)state;
     put("0123456789");
     assert_writer_refuses(11);
 }
 
 static void test_a_reader_cannot_take_back_what_it_took(void **state)
 {
-    (void)state;
     put("0123456789");
     set_word(OCTET_RING_TAKEN, 9);
     assert_int_equal(octet_ring_room(&writer), LEN - 1);
@@ -231,19 +217,16 @@ static void assert_reader_refuses(uint64_t written)
 
 static void test_a_writer_cannot_show_more_than_the_ring_holds(void **state)
 {
-    (void)state;
     assert_reader_refuses(LEN + 1);
 }
 
 static void test_a_writer_cannot_go_round_the_numbers(void **state)
 {
-    (void)state;
     assert_reader_refuses(UINT64_MAX);
 }
 
 static void test_a_writer_cannot_take_back_what_it_showed(void **state)
 {
-    (void)state;
     set_word(OCTET_RING_WRITTEN, 20);
     assert_int_equal(octet_ring_available(&reader), 20);
     octet_ring_release(&reader, 5);
@@ -252,7 +235,6 @@ static void test_a_writer_cannot_take_back_what_it_showed(void **state)
 
 static void test_each_refusal_has_a_name(void **state)
 {
-    (void)state;
     for (int i = 0; i < OCTET_RING_VERDICT_COUNT; i++) {
         assert_true(strlen(octet_ring_verdict_name((enum octet_ring_verdict)i)) > 1);
     }
@@ -263,7 +245,6 @@ static void test_random_words_harm_nobody(void **state)
 {
     struct prng prng;
     uint8_t octets[LEN * 2];
-    (void)state;
     memset(octets, 0, sizeof octets);
     prng_init(&prng, 1);
     for (int i = 0; i < 20000; i++) {
@@ -351,7 +332,6 @@ static void read_stream(void)
 static void test_two_sides_that_sleep_lose_nothing(void **state)
 {
     pthread_t thread;
-    (void)state;
     reader_bell = eventfd(0, EFD_CLOEXEC);
     writer_bell = eventfd(0, EFD_CLOEXEC);
     assert_int_equal(pthread_create(&thread, NULL, write_stream, NULL), 0);
@@ -406,7 +386,6 @@ static void test_long_pieces_come_whole_wherever_they_lie(void **state)
     atomic_bool is_over = false;
     uint64_t position = 0;
     pthread_t thread;
-    (void)state;
     octet_ring_writer_init(&writer, &ring);
     octet_ring_reader_init(&reader, &ring);
     assert_int_equal(pthread_create(&thread, NULL, write_long_pieces, &is_over), 0);

@@ -21,7 +21,6 @@ static int setup(void **state)
 {
     static const size_t lens[] = {7, 0, 20, 8};
     size_t at = 0;
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         iov[i] = (struct iovec){octets + at, lens[i]};
         at += lens[i];
@@ -65,7 +64,6 @@ static struct tcp_header header_of(const struct net_segment *segment)
 
 static void each_segment_has_its_header_and_its_payload(void **state)
 {
-    (void)state;
     const struct net_segments *segments = packet_cut(&cut, &batch, false);
     assert_int_equal(segments->count, COUNT);
     for (unsigned i = 0; i < COUNT; i++) {
@@ -87,7 +85,6 @@ static void each_segment_has_its_header_and_its_payload(void **state)
 
 static void elements_of_segments_lie_behind_one_another(void **state)
 {
-    (void)state;
     const struct net_segments *segments = packet_cut(&cut, &batch, false);
     for (unsigned i = 1; i < COUNT; i++) {
         const struct net_segment *before = &segments->at[i - 1];
@@ -97,7 +94,6 @@ static void elements_of_segments_lie_behind_one_another(void **state)
 
 static void headers_below_find_room_in_front(void **state)
 {
-    (void)state;
     const struct net_segments *segments = packet_cut(&cut, &batch, false);
     for (unsigned i = 0; i < COUNT; i++) {
         memset(net_segment_header(&segments->at[i]).ptr - NET_HEADROOM, 0xff, NET_HEADROOM);
@@ -109,7 +105,6 @@ static void headers_below_find_room_in_front(void **state)
 
 static void run_is_one_segment_that_says_where_it_is_to_be_cut(void **state)
 {
-    (void)state;
     const struct net_segments *segments = packet_cut(&cut, &batch, true);
     assert_int_equal(segments->count, 1);
     assert_int_equal(segments->at[0].part_count, COUNT);
@@ -122,7 +117,6 @@ static void run_is_one_segment_that_says_where_it_is_to_be_cut(void **state)
 
 static void segment_without_payload_is_one(void **state)
 {
-    (void)state;
     struct tcp_batch ack = {.header = {.flags = TCP_ACK}, .segment_count = 1};
     for (unsigned as_run = 0; as_run < 2; as_run++) {
         const struct net_segments *segments = packet_cut(&cut, &ack, as_run != 0);
@@ -136,7 +130,6 @@ static void segment_without_payload_is_one(void **state)
 // Elements of odd lengths: as over the same octets in one piece.
 static void checksum_does_not_depend_on_where_elements_end(void **state)
 {
-    (void)state;
     const struct net_segments *segments = packet_cut(&cut, &batch, true);
     uint8_t whole[TCP_HEADER_MAX_LEN + LEN];
     net_segment_copy(&segments->at[0], whole);
@@ -146,7 +139,6 @@ static void checksum_does_not_depend_on_where_elements_end(void **state)
 
 static void path_that_is_short_leaves_the_least_mss(void **state)
 {
-    (void)state;
     assert_int_equal(packet_mss(1480), 1460);
     assert_int_equal(packet_mss(TCP_HEADER_LEN + TCP_MSS_MIN - 1), TCP_MSS_MIN);
     assert_int_equal(packet_mss(0), TCP_MSS_MIN);

@@ -20,7 +20,6 @@ static char path[64];
 
 static int begin(void **state)
 {
-    (void)state;
     struct link_socket_config config = {0};
     struct link *inner;
     descriptors_note();
@@ -31,7 +30,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     if (the_link != NULL) {
         the_link->ops->destroy(the_link);
     }
@@ -125,7 +123,6 @@ static void assert_capture(int family)
 
 static void connection_is_recorded_once_and_unit_by_unit(void **state)
 {
-    (void)state;
     run_script(AF_INET, 100, false);
     finish();
     assert_capture(AF_INET);
@@ -133,7 +130,6 @@ static void connection_is_recorded_once_and_unit_by_unit(void **state)
 
 static void ipv6_is_recorded_too(void **state)
 {
-    (void)state;
     run_script(AF_INET6, 5000, false);
     finish();
     assert_capture(AF_INET6);
@@ -141,7 +137,6 @@ static void ipv6_is_recorded_too(void **state)
 
 static void markers_do_not_hide_where_units_end(void **state)
 {
-    (void)state;
     run_script(AF_INET, 777, true);
     finish();
     assert_capture(AF_INET);
@@ -149,7 +144,6 @@ static void markers_do_not_hide_where_units_end(void **state)
 
 static void record_is_in_the_file_when_the_call_returns(void **state)
 {
-    (void)state;
     struct packet p;
     size_t at = CAPTURE_BEGIN;
     stream_frame(&there, MPA_REQUEST, false);
@@ -181,7 +175,6 @@ static unsigned packets_recorded(void)
 
 static void handshake_and_ends_are_in_the_file_when_the_call_returns(void **state)
 {
-    (void)state;
     char got[4];
     assert_int_equal(packets_recorded(), 0);
     loop_open(&l, the_link, AF_INET);
@@ -198,7 +191,6 @@ static void handshake_and_ends_are_in_the_file_when_the_call_returns(void **stat
 
 static void recording_that_finds_no_room_ends_and_the_connection_goes_on(void **state)
 {
-    (void)state;
     enum { ROOM = 100 }; // less than a handshake takes
     struct rlimit before, little = {.rlim_cur = ROOM};
     char got[8];
@@ -223,7 +215,6 @@ static void recording_that_finds_no_room_ends_and_the_connection_goes_on(void **
 // Its name may stand in a folder that others write to.
 static void file_of_two_names_is_refused_and_left_as_it_is(void **state)
 {
-    (void)state;
     struct link *wrapped;
     char one[96], two[112];
     snprintf(one, sizeof one, "%s-one", path);
@@ -245,7 +236,6 @@ static void file_of_two_names_is_refused_and_left_as_it_is(void **state)
 // Whoever made the link chose the file: oneself may, as /dev/stdout does, somebody else may not.
 static void links_of_others_are_not_followed(void **state)
 {
-    (void)state;
     struct link *inner, *wrapped;
     char folder[96], file[112], name[112]; // in /tmp itself the kernel may refuse them too
     struct stat at;
@@ -275,7 +265,6 @@ static void links_of_others_are_not_followed(void **state)
 
 static void file_is_for_its_user_s_eyes_and_begins_anew(void **state)
 {
-    (void)state;
     struct stat at;
     assert_int_equal(stat(path, &at), 0);
     assert_int_equal(at.st_mode & 0777, 0600);
@@ -289,7 +278,6 @@ static void file_is_for_its_user_s_eyes_and_begins_anew(void **state)
 
 static void reset_is_recorded(void **state)
 {
-    (void)state;
     struct packet p;
     size_t at = CAPTURE_BEGIN;
     unsigned resets = 0;
@@ -307,7 +295,6 @@ static void reset_is_recorded(void **state)
 
 static void second_writer_takes_a_name_of_its_own(void **state)
 {
-    (void)state;
     struct link_socket_config config = {0};
     struct link *inner, *second;
     char other[96];
@@ -320,7 +307,6 @@ static void second_writer_takes_a_name_of_its_own(void **state)
 
 static void process_id_stands_in_the_name(void **state)
 {
-    (void)state;
     struct link_socket_config config = {0};
     struct link *inner, *second;
     char expected[96];
@@ -333,14 +319,12 @@ static void process_id_stands_in_the_name(void **state)
 
 static void file_that_cannot_be_made_is_refused(void **state)
 {
-    (void)state;
     struct link *wrapped;
     assert_int_equal(link_pcap_wrap(the_link, "/nonexistent/x", &wrapped), -ENOENT);
 }
 
 static void full_disk_ends_the_recording_alone(void **state)
 {
-    (void)state;
     struct link_socket_config config = {0};
     struct link *inner, *full;
     assert_int_equal(link_socket_create(&config, &inner), 0);
@@ -366,7 +350,6 @@ static void leave(struct link *link)
 // took, and would send FPDUs that are cut anywhere.
 static void what_the_inner_link_says_of_itself_is_handed_on(void **state)
 {
-    (void)state;
     const struct link_ops ops = {.is_busy = yes, .destroy = leave};
     struct link inner = {&ops, LINK_HAS_SEGMENTS | LINK_HAS_PLACES | LINK_IS_OF_PROCESS}, *wrapped;
     assert_int_equal(the_link->facts, 0);
@@ -439,19 +422,16 @@ static void tshark_finds_every_fpdu_good(int family, bool markers)
 
 static void tshark_finds_every_fpdu_good_over_ipv4(void **state)
 {
-    (void)state;
     tshark_finds_every_fpdu_good(AF_INET, false);
 }
 
 static void tshark_finds_every_fpdu_good_over_ipv6(void **state)
 {
-    (void)state;
     tshark_finds_every_fpdu_good(AF_INET6, false);
 }
 
 static void tshark_finds_every_fpdu_good_with_markers(void **state)
 {
-    (void)state;
     tshark_finds_every_fpdu_good(AF_INET, true);
 }
 

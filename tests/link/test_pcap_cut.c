@@ -24,7 +24,6 @@ static void assert_units(const struct mpa_stream *s, size_t piece_len)
 
 static void units_end_where_they_were_made_to(void **state)
 {
-    (void)state;
     static const size_t pieces[] = {1, 2, 3, 5, 7, 64, 511, 512, 513, 4096, 1 << 20};
     for (int markers = 0; markers < 2; markers++) {
         stream_fill(&stream, MPA_REQUEST, markers != 0);
@@ -36,7 +35,6 @@ static void units_end_where_they_were_made_to(void **state)
 
 static void stream_that_is_not_mpa_is_cut_as_it_comes(void **state)
 {
-    (void)state;
     struct pcap_cut cut = {0};
     bool is_end;
     static const char text[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";

@@ -42,19 +42,16 @@ static int make_link(const char *faults)
 
 static int begin(void **state)
 {
-    (void)state;
     return make_link("");
 }
 
 static int begin_where_all_is_lost(void **state)
 {
-    (void)state;
     return make_link("loss=100%,side=out");
 }
 
 static int end(void **state)
 {
-    (void)state;
     the_link->ops->destroy(the_link);
     descriptors_check();
     return unlink(path);
@@ -118,14 +115,12 @@ static void assert_exchange(int family)
 
 static void segments_are_recorded_as_they_are(void **state)
 {
-    (void)state;
     exchange(AF_INET);
     assert_exchange(AF_INET);
 }
 
 static void segments_over_ipv6_are_recorded(void **state)
 {
-    (void)state;
     exchange(AF_INET6);
     assert_exchange(AF_INET6);
 }
@@ -144,7 +139,6 @@ static uint64_t packets_recorded(void)
 
 static void what_crosses_within_the_process_is_recorded_once(void **state)
 {
-    (void)state;
     exchange(AF_INET);
     assert_quiet(the_link);
     assert_true(packets_recorded() >= 5);
@@ -153,7 +147,6 @@ static void what_crosses_within_the_process_is_recorded_once(void **state)
 
 static void what_a_fault_takes_away_does_not_cross_the_wire(void **state)
 {
-    (void)state;
     struct sockaddr_storage to = loopback(AF_INET);
     struct link_stream *stream;
     ((struct sockaddr_in *)&to)->sin_port = htons(9);
@@ -164,13 +157,11 @@ static void what_a_fault_takes_away_does_not_cross_the_wire(void **state)
 
 static void octets_may_still_be_placed(void **state)
 {
-    (void)state;
     assert_int_equal(the_link->facts, LINK_HAS_SEGMENTS | LINK_HAS_PLACES | LINK_IS_OF_PROCESS);
 }
 
 static void file_that_cannot_be_made_is_refused(void **state)
 {
-    (void)state;
     struct device_udp_config udp = {.transport = &packet_transport};
     struct device *device, *wrapped = NULL;
     assert_int_equal(device_udp_create(&udp, &device), 0);

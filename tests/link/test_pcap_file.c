@@ -27,14 +27,12 @@ static struct {
 
 static int begin(void **state)
 {
-    (void)state;
     snprintf(it.path, sizeof it.path, "/tmp/weft-test-pcap-file-%d.pcapng", (int)getpid());
     return pcap_file_open(&it.file, it.path);
 }
 
 static int end(void **state)
 {
-    (void)state;
     pcap_file_close(&it.file);
     return unlink(it.path);
 }

@@ -64,7 +64,6 @@ static ssize_t send_to_who_takes_nothing(struct loop *l)
 
 static void peer_that_keeps_its_window_shut_is_given_up_over_udp(void **state)
 {
-    (void)state;
     struct loop l;
     struct link *link = link_of("udp");
     const struct place_port port = {.place = take_nothing, .on_advance = on_advance};

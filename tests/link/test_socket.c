@@ -14,7 +14,6 @@
 
 static int begin(void **state)
 {
-    (void)state;
     struct link_socket_config config = {.peer_timeout_ns = 10 * NS_PER_S};
     descriptors_note();
     return link_socket_create(&config, &the_link);
@@ -22,7 +21,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     the_link->ops->destroy(the_link);
     descriptors_check();
     return 0;
@@ -69,7 +67,6 @@ static ssize_t send_records_from(size_t skip, uint8_t *octets, unsigned records,
 
 static void records_are_taken_to_the_octet_when_room_is_short(void **state)
 {
-    (void)state;
     enum { RECORDS = 200, RECORD_LEN = 9001, LEN = RECORDS * RECORD_LEN };
     uint8_t *sent = malloc(LEN), *got = malloc(LEN);
     for (size_t i = 0; i < LEN; i++) {
@@ -97,7 +94,6 @@ static void records_are_taken_to_the_octet_when_room_is_short(void **state)
 
 static void record_ends_a_segment(void **state)
 {
-    (void)state;
     uint8_t octets[40 * 100] = {0};
     loop_open(&l, the_link, AF_INET);
     assert_int_equal(send_records_from(0, octets, 40, 100), sizeof octets);
@@ -121,7 +117,6 @@ static void record_ends_a_segment(void **state)
 
 static void options_reach_both_ends(void **state)
 {
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     struct link_stream *ends[] = {l.active, l.passive};
     for (int i = 0; i < 2; i++) {
@@ -171,28 +166,24 @@ static void assert_congestion(const char *name)
 
 static void nothing_is_paced_between_two_ends_with_one_address(void **state)
 {
-    (void)state;
     connect_under("bbr", INADDR_LOOPBACK);
     assert_congestion("reno");
 }
 
 static void another_address_keeps_the_algorithm_that_paces(void **state)
 {
-    (void)state;
     connect_under("bbr", INADDR_LOOPBACK + 1);
     assert_congestion("bbr");
 }
 
 static void an_algorithm_that_does_not_pace_is_kept(void **state)
 {
-    (void)state;
     connect_under("cubic", INADDR_LOOPBACK);
     assert_congestion("cubic");
 }
 
 static void tos_is_kept_for_a_socket_that_comes_later(void **state)
 {
-    (void)state;
     struct sockaddr_storage addr;
     loop_listen(&l, the_link, AF_INET);
     the_link->ops->local_addr(l.listener, &addr);
@@ -204,7 +195,6 @@ static void tos_is_kept_for_a_socket_that_comes_later(void **state)
 
 static void buffers_are_as_long_as_was_asked_for(void **state)
 {
-    (void)state;
     const struct link_socket_config config = {.sndbuf_len = 30000, .rcvbuf_len = 40000};
     struct link *other;
     struct loop own;
@@ -220,14 +210,12 @@ static void buffers_are_as_long_as_was_asked_for(void **state)
 
 static void links_have_a_name(void **state)
 {
-    (void)state;
     assert_string_equal(the_link->ops->name, "socket");
     assert_int_equal(the_link->facts, 0);
 }
 
 static void tos_of_both_families_reaches_the_socket(void **state)
 {
-    (void)state;
     loop_open(&l, the_link, AF_INET6);
     assert_int_equal(the_link->ops->set_tos(l.active, 0x48), 0);
     assert_int_equal(option_of(l.active, IPPROTO_IPV6, IPV6_TCLASS), 0x48);
@@ -250,7 +238,6 @@ static unsigned ready_of_now(const struct link_stream *stream)
 
 static void listener_without_descriptors_refuses_and_is_silent(void **state)
 {
-    (void)state;
     char got[4];
     struct rlimit before, none;
     struct sockaddr_storage addr;
@@ -279,7 +266,6 @@ static void listener_without_descriptors_refuses_and_is_silent(void **state)
 
 static void listener_that_could_not_even_refuse_goes_on_when_a_stream_is_closed(void **state)
 {
-    (void)state;
     struct rlimit before, none;
     struct sockaddr_storage addr;
     struct link_stream *other;
@@ -313,7 +299,6 @@ static bool is_readable(void)
 // that nobody sent.
 static void who_does_not_wait_takes_a_wake_and_asks_for_no_other(void **state)
 {
-    (void)state;
     const uint64_t once = 1;
     for (unsigned i = 0; i < 2; i++) {
         the_link->ops->wake(the_link);
@@ -328,7 +313,6 @@ static void who_does_not_wait_takes_a_wake_and_asks_for_no_other(void **state)
 
 static void child_lets_go_without_touching_the_connection(void **state)
 {
-    (void)state;
     char got[4];
     loop_open(&l, the_link, AF_INET);
     pid_t child = fork();
@@ -346,7 +330,6 @@ static void child_lets_go_without_touching_the_connection(void **state)
 
 static void close_reaches_the_peer_though_a_child_holds_the_socket(void **state)
 {
-    (void)state;
     char got[4];
     int pipe_fds[2];
     loop_open(&l, the_link, AF_INET);
@@ -366,7 +349,6 @@ static void close_reaches_the_peer_though_a_child_holds_the_socket(void **state)
 
 static void errno_of_the_program_is_left_alone(void **state)
 {
-    (void)state;
     char got[4];
     loop_open(&l, the_link, AF_INET);
     errno = 12345;

@@ -248,33 +248,28 @@ static void talk(const char *device_text, const char *faults_text, int family, s
 
 static void octets_cross_in_ipv4(void **state)
 {
-    (void)state;
     talk(TAP, GOOD_PATH, AF_INET, 3000000);
 }
 
 static void octets_cross_in_ipv6(void **state)
 {
-    (void)state;
     talk(TAP, GOOD_PATH, AF_INET6, 3000000);
 }
 
 static void octets_cross_without_ethernet(void **state)
 {
-    (void)state;
     talk(TUN, GOOD_PATH, AF_INET, 1000000);
     talk(TUN, GOOD_PATH, AF_INET6, 1000000);
 }
 
 static void checksums_of_our_own_are_right(void **state)
 {
-    (void)state;
     talk(TAP ",nooffload", GOOD_PATH, AF_INET, 1000000);
     talk(TAP ",nooffload", GOOD_PATH, AF_INET6, 1000000);
 }
 
 static void octets_cross_a_path_that_loses_and_reorders(void **state)
 {
-    (void)state;
     const char *soak = getenv("WEFT_SOAK");
     bool is_soak = soak != NULL && *soak == '1';
     talk(TAP, BAD_PATH, AF_INET, is_soak ? 50000000 : 500000);
@@ -283,7 +278,6 @@ static void octets_cross_a_path_that_loses_and_reorders(void **state)
 
 static void refusals_cross_both_ways(void **state)
 {
-    (void)state;
     begin(TAP, GOOD_PATH);
     struct sockaddr_storage theirs = addr_of(AF_INET, 1, PORT), ours = addr_of(AF_INET, 2, PORT);
     struct link_stream *s;
@@ -307,7 +301,6 @@ static void refusals_cross_both_ways(void **state)
 
 static void neighbour_that_is_not_there_is_unreachable(void **state)
 {
-    (void)state;
     begin(TAP, GOOD_PATH);
     struct sockaddr_storage nobody = addr_of(AF_INET, 77, PORT);
     struct link_stream *s;
@@ -322,7 +315,6 @@ static void neighbour_that_is_not_there_is_unreachable(void **state)
 
 static void interface_of_another_process_is_busy(void **state)
 {
-    (void)state;
     struct device_tap_config config;
     struct device *second;
     begin(TAP, GOOD_PATH);
@@ -343,7 +335,6 @@ static struct ifreq interface_asked(unsigned long what)
 
 static void interface_is_brought_up(void **state)
 {
-    (void)state;
     own_network_skip(why_not);
     assert_int_equal(make_link(TAP, GOOD_PATH), 0);
     assert_true((interface_asked(SIOCGIFFLAGS).ifr_flags & IFF_UP) != 0);
@@ -352,7 +343,6 @@ static void interface_is_brought_up(void **state)
 
 static void segments_are_as_long_as_the_interface_takes(void **state)
 {
-    (void)state;
     enum { HEADERS = 40, TIMESTAMPS = 12 };
     begin(TAP, GOOD_PATH);
     struct pair p = connect_to_kernel(AF_INET);
@@ -376,7 +366,6 @@ static int bind_wildcard(int family, unsigned flags, struct link_stream **ret)
 
 static void wildcards_of_both_families_share_a_port_only_when_told_so(void **state)
 {
-    (void)state;
     struct link_stream *v6, *v4, *none;
     begin(TAP, GOOD_PATH);
     assert_int_equal(bind_wildcard(AF_INET6, 0, &v6), 0);
@@ -391,7 +380,6 @@ static void wildcards_of_both_families_share_a_port_only_when_told_so(void **sta
 
 static void wake_ends_a_wait(void **state)
 {
-    (void)state;
     struct link_ready ready[1];
     begin(TAP, GOOD_PATH);
     the_link->ops->wake(the_link);
@@ -402,7 +390,6 @@ static void wake_ends_a_wait(void **state)
 
 static void link_that_nothing_happens_on_has_no_deadline(void **state)
 {
-    (void)state;
     struct link_ready ready[1];
     begin(TAP, GOOD_PATH);
     the_link->ops->poll(the_link, ready, 1);
@@ -412,7 +399,6 @@ static void link_that_nothing_happens_on_has_no_deadline(void **state)
 
 static void abandoned_link_holds_no_descriptor(void **state)
 {
-    (void)state;
     int status = -1;
     begin(TAP, GOOD_PATH);
     pid_t child = fork();
@@ -427,7 +413,6 @@ static void abandoned_link_holds_no_descriptor(void **state)
 
 static void devices_are_read_as_they_are_written(void **state)
 {
-    (void)state;
     struct device_tap_config c;
     assert_true(device_tap_config_parse(
         "tap:eth9,10.0.0.2/24,fd00::2/64,gateway=10.0.0.1,gateway=fd00::1,mtu=9000,ttl=3,"
@@ -450,7 +435,6 @@ static void devices_are_read_as_they_are_written(void **state)
 
 static void devices_that_cannot_be_understood_are_refused(void **state)
 {
-    (void)state;
     static const char *const wrong[] = {
         "tap",
         "tap:",

@@ -61,7 +61,6 @@ static void set_taker(struct taker *t)
 
 static void octets_go_to_the_port_once_there_is_one(void **state)
 {
-    (void)state;
     struct taker t = {.got_len = 0};
     char none[8];
     loop_open(&l, the_link, AF_INET);
@@ -78,7 +77,6 @@ static void octets_go_to_the_port_once_there_is_one(void **state)
 
 static void octets_that_waited_are_offered_to_the_port(void **state)
 {
-    (void)state;
     struct taker t = {.got_len = 0};
     char some[4];
     loop_open(&l, the_link, AF_INET);
@@ -92,7 +90,6 @@ static void octets_that_waited_are_offered_to_the_port(void **state)
 
 static void stalled_port_goes_on_when_it_says_so(void **state)
 {
-    (void)state;
     struct taker t = {.is_stalled = true};
     char none[8];
     loop_open(&l, the_link, AF_INET);
@@ -111,7 +108,6 @@ static void stalled_port_goes_on_when_it_says_so(void **state)
 
 static void port_is_not_shared_with_another_process_either(void **state)
 {
-    (void)state;
     struct link *other;
     struct link_stream *stream;
     struct sockaddr_storage addr;
@@ -125,7 +121,6 @@ static void port_is_not_shared_with_another_process_either(void **state)
 
 static void who_is_bound_while_descriptors_are_out_is_told_so_and_may_try_again(void **state)
 {
-    (void)state;
     struct rlimit before;
     struct link_stream *stream;
     const struct sockaddr_in here = {.sin_family = AF_INET,
@@ -177,7 +172,6 @@ static void connection_that_broke_while_it_waited_is_accepted_as_what_it_is(void
 
 static void peer_that_vanished_is_found_when_something_is_sent(void **state)
 {
-    (void)state;
     struct link *other;
     struct link_stream *lost, *listener;
     struct sockaddr_storage addr = loopback(AF_INET);
@@ -203,7 +197,6 @@ static void peer_that_vanished_is_found_when_something_is_sent(void **state)
 
 static void datagrams_are_counted_on_both_sides(void **state)
 {
-    (void)state;
     char got[8];
     loop_open(&l, the_link, AF_INET);
     send_text(l.active, "octets");
@@ -224,14 +217,12 @@ static void datagrams_are_counted_on_both_sides(void **state)
 
 static void both_ends_send_segments_as_long_as_the_path_takes(void **state)
 {
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     assert_int_equal(the_link->ops->emss(l.active), the_link->ops->emss(l.passive));
 }
 
 static void octets_are_settled_when_they_are_acknowledged(void **state)
 {
-    (void)state;
     struct link *settling;
     struct loop own = {0};
     unsigned what = 0;
@@ -253,7 +244,6 @@ static void octets_are_settled_when_they_are_acknowledged(void **state)
 
 static void octets_of_a_link_that_does_not_say_are_settled_at_once(void **state)
 {
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     send_text(l.active, "abc");
     assert_int_equal(the_link->ops->unsettled(l.active), 0);
@@ -261,14 +251,12 @@ static void octets_of_a_link_that_does_not_say_are_settled_at_once(void **state)
 
 static void link_without_connections_waits_for_nothing(void **state)
 {
-    (void)state;
     loop_listen(&l, the_link, AF_INET);
     assert_int_equal(the_link->ops->next_deadline(the_link), INSTANT_NEVER);
 }
 
 static void links_have_a_name(void **state)
 {
-    (void)state;
     assert_string_equal(the_link->ops->name, "packet");
 }
 
@@ -276,7 +264,6 @@ static void links_have_a_name(void **state)
 
 static void answer_goes_to_where_the_datagram_came_from_or_nowhere(void **state)
 {
-    (void)state;
     uint16_t port, victim_port;
     int fd = stranger_socket(&port), victim_fd = stranger_socket(&victim_port);
     loop_listen(&l, the_link, AF_INET);
@@ -294,7 +281,6 @@ static void answer_goes_to_where_the_datagram_came_from_or_nowhere(void **state)
 
 static void one_datagram_of_a_stranger_makes_one_leave(void **state)
 {
-    (void)state;
     struct link_ready ready[4];
     uint16_t port;
     int fd = stranger_socket(&port);
@@ -322,7 +308,6 @@ static size_t resident_len(void)
 
 static void handshake_of_a_stranger_takes_little_memory(void **state)
 {
-    (void)state;
     enum { STRANGERS = 200, EACH_MAX = 16 << 10 };
     int fd[STRANGERS];
     size_t before = 0;
@@ -354,7 +339,6 @@ static void handshake_of_a_stranger_takes_little_memory(void **state)
 
 static void closed_stream_that_nobody_answers_is_reset_in_time(void **state)
 {
-    (void)state;
     struct link_ready ready[4];
     uint16_t port;
     int fd = stranger_socket(&port);
@@ -393,7 +377,6 @@ static int tos_heard(int fd)
 
 static void tos_of_a_listener_is_that_of_its_connections(void **state)
 {
-    (void)state;
     uint16_t port;
     int fd = stranger_socket(&port);
     loop_listen(&l, the_link, AF_INET);
@@ -411,7 +394,6 @@ static void tos_of_a_listener_is_that_of_its_connections(void **state)
 // The lowest two bits are TCP's own, which a program's class does not reach.
 static void class_of_a_program_marks_nothing(void **state)
 {
-    (void)state;
     uint16_t port;
     int fd = stranger_socket(&port);
     loop_listen(&l, the_link, AF_INET);
@@ -426,7 +408,6 @@ static void class_of_a_program_marks_nothing(void **state)
 // Octets may be marked beside the program's class, once both ends have agreed to it.
 static void octets_may_be_marked_where_the_stranger_asks(void **state)
 {
-    (void)state;
     uint16_t port;
     int fd = stranger_socket(&port);
     loop_listen(&l, the_link, AF_INET);
@@ -441,7 +422,6 @@ static void octets_may_be_marked_where_the_stranger_asks(void **state)
 
 static void tos_is_kept_for_a_socket_that_comes_later(void **state)
 {
-    (void)state;
     uint16_t port;
     int fd = stranger_socket(&port);
     struct sockaddr_storage addr = loopback(AF_INET);
@@ -456,7 +436,6 @@ static void tos_is_kept_for_a_socket_that_comes_later(void **state)
 
 static void answer_leaves_from_the_address_that_was_asked(void **state)
 {
-    (void)state;
     struct sockaddr_storage any = {.ss_family = AF_INET}, addr = loopback(AF_INET), at;
     assert_int_equal(the_link->ops->bind(the_link, addr_of(&any), 0, NULL, &l.listener), 0);
     assert_int_equal(the_link->ops->listen(l.listener, 1), 0);
@@ -475,7 +454,6 @@ static void answer_leaves_from_the_address_that_was_asked(void **state)
 
 static void checksum_that_is_there_must_be_right(void **state)
 {
-    (void)state;
     uint16_t port;
     int fd = stranger_socket(&port);
     struct sockaddr_storage to;
@@ -495,7 +473,6 @@ static void checksum_that_is_there_must_be_right(void **state)
 
 static void checksums_are_computed_where_they_are_wanted(void **state)
 {
-    (void)state;
     static uint8_t octets[3001];
     uint8_t heard[200];
     struct link *summing;
@@ -602,7 +579,6 @@ static void forge_refusal(struct hand *h, uint32_t seq)
 
 static void forged_refusal_is_denied_by_the_peer(void **state)
 {
-    (void)state;
     struct hand h;
     char got[4];
     if (!hand_open(&h)) {
@@ -624,7 +600,6 @@ static void forged_refusal_is_denied_by_the_peer(void **state)
 
 static void refusal_of_a_segment_that_was_not_sent_is_not_believed(void **state)
 {
-    (void)state;
     struct hand h;
     if (!hand_open(&h)) {
         skip();
@@ -637,7 +612,6 @@ static void refusal_of_a_segment_that_was_not_sent_is_not_believed(void **state)
 
 static void refusal_is_confirmed_by_silence(void **state)
 {
-    (void)state;
     struct hand h;
     char got[4];
     ssize_t error = -EAGAIN;

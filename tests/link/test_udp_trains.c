@@ -42,7 +42,6 @@ static void send_records(void)
 
 static void records_cross_and_what_carried_them_is_counted(void **state)
 {
-    (void)state;
     loop_open(&l, the_link, AF_INET);
     send_records();
     expect_octets(records, sizeof records);
@@ -55,7 +54,6 @@ static void records_cross_and_what_carried_them_is_counted(void **state)
 
 static void segments_alike_leave_in_one_call(void **state)
 {
-    (void)state;
     static uint8_t octets[2500]; // of the stranger's segments: two, and a shorter one
     static const size_t lens[] = {1000, 1000, 500};
     struct iovec iov = {octets, sizeof octets};
@@ -90,7 +88,6 @@ static void segments_alike_leave_in_one_call(void **state)
 // Three segments in one call, the last shorter: each is told apart again.
 static void segments_that_come_together_are_told_apart(void **state)
 {
-    (void)state;
     enum { LEN = 500, LAST_LEN = 300, EACH = TCP_HEADER_LEN + LEN };
     uint8_t train[3 * EACH], got[3 * LEN];
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = {0};
@@ -189,7 +186,6 @@ static void plain_send(bool checksums, int times, const uint32_t lens[PLAIN_COUN
 // A train's are alike but for the last: what follows a shorter one leaves in a call of its own.
 static void segments_of_any_lengths_are_datagrams_of_these_lengths(void **state)
 {
-    (void)state;
     static const uint32_t lens[][PLAIN_COUNT] = {
         {100, 100, 100}, {100, 100, 50}, {100, 50, 100}, {50, 100, 100}, {50, 50, 100}};
     uint8_t heard[200];
@@ -206,7 +202,6 @@ static void segments_of_any_lengths_are_datagrams_of_these_lengths(void **state)
 
 static void segment_that_is_sent_again_has_its_checksum_again(void **state)
 {
-    (void)state;
     static const uint32_t lens[PLAIN_COUNT] = {10, 11, 12};
     uint8_t heard[2 * PLAIN_COUNT][64];
     uint16_t port;
@@ -261,7 +256,6 @@ static enum ip_ecn ecn_across(const struct net_addr *addr, enum ip_ecn sent)
 
 static void marks_cross(void **state)
 {
-    (void)state;
     static const char *const addrs[] = {"127.0.0.1", "::1"};
     for (unsigned k = 0; k < 2; k++) {
         struct net_addr addr;
@@ -287,7 +281,6 @@ static void refuse_trains(void)
 // What was in the train TCP will send again; whatever leaves from then on is in a call of its own.
 static void trains_that_the_kernel_refuses_leave_one_by_one(void **state)
 {
-    (void)state;
     static uint8_t octets[3000]; // of the stranger's segments: three
     struct iovec iov = {octets, sizeof octets};
     const struct link_tx tx = {.iov = &iov, .iov_count = 1};

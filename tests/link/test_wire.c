@@ -193,7 +193,6 @@ static ssize_t wait_for_end(struct world *w, unsigned index)
 
 static void octets_cross(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=1ms", 0, 0);
     world_connect(&w, 1);
@@ -203,7 +202,6 @@ static void octets_cross(void **state)
 
 static void octets_are_reported_until_they_are_read(void **state)
 {
-    (void)state;
     struct world w;
     struct link_ready ready[4];
     world_make(&w, "delay=1ms", 0, 0);
@@ -223,7 +221,6 @@ static void octets_are_reported_until_they_are_read(void **state)
 
 static void octets_cross_between_two_streams_of_one_link(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "", 0, 0);
     world_connect(&w, 0);
@@ -234,7 +231,6 @@ static void octets_cross_between_two_streams_of_one_link(void **state)
 
 static void rate_is_the_wire_s(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=100us", 10000000, 0);
     world_connect(&w, 1);
@@ -245,7 +241,6 @@ static void rate_is_the_wire_s(void **state)
 
 static void short_queue_overflows_and_tcp_fits_itself_in(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=5ms", 10000000, 30000);
     world_connect(&w, 1);
@@ -259,7 +254,6 @@ static void short_queue_overflows_and_tcp_fits_itself_in(void **state)
 // packets (below). Marks end it before.
 static void queue_that_marks_loses_nothing(void **state)
 {
-    (void)state;
     struct world w;
     struct tcp_config tcp = tcp_config_default;
     tcp.ecn = TCP_ECN_REQUEST;
@@ -276,7 +270,6 @@ static void queue_that_marks_loses_nothing(void **state)
 
 static void who_heeds_no_marks_gets_none(void **state)
 {
-    (void)state;
     struct world w;
     world_make_marking(&w, "delay=5ms", 10000000, 400000, 50000, &tcp_config_default);
     world_connect(&w, 1);
@@ -290,7 +283,6 @@ static void who_heeds_no_marks_gets_none(void **state)
 
 static void octets_cross_whatever_the_path_does(void **state)
 {
-    (void)state;
     static const char *const paths[] = {
         "delay=1ms,loss=5%",
         "delay=1ms,loss=5%,burst=4",
@@ -317,7 +309,6 @@ static void octets_cross_whatever_the_path_does(void **state)
 
 static void changed_octets_are_noticed_and_sent_again(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=1ms,corrupt=20%,seed=1", 0, 0);
     world_connect(&w, 1);
@@ -328,7 +319,6 @@ static void changed_octets_are_noticed_and_sent_again(void **state)
 
 static void same_seed_gives_the_same_run(void **state)
 {
-    (void)state;
     duration_ns took_ns[3];
     for (unsigned i = 0; i < 3; i++) {
         struct world w;
@@ -345,7 +335,6 @@ static void same_seed_gives_the_same_run(void **state)
 
 static void connection_ends_in_order_though_packets_are_lost(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=1ms,loss=20%,seed=3", 0, 0);
     world_connect(&w, 1);
@@ -367,7 +356,6 @@ static void connection_ends_in_order_though_packets_are_lost(void **state)
 
 static void silent_peer_is_found_in_time(void **state)
 {
-    (void)state;
     struct world w;
     struct fault_config nothing = faults_of("loss=100%");
     world_make(&w, "delay=1ms", 0, 0);
@@ -384,7 +372,6 @@ static void silent_peer_is_found_in_time(void **state)
 
 static void lost_tail_between_weft_ends_is_repaired_in_milliseconds(void **state)
 {
-    (void)state;
     struct world w;
     struct tcp_config tcp = tcp_config_default;
     struct fault_config all = faults_of("loss=100%"), none = faults_of("delay=50us");
@@ -408,7 +395,6 @@ static void lost_tail_between_weft_ends_is_repaired_in_milliseconds(void **state
 
 static void connecting_to_nobody_times_out(void **state)
 {
-    (void)state;
     struct world w;
     struct sockaddr_in nobody = addr_of(77, PORT);
     world_make(&w, "delay=1ms", 0, 0);
@@ -432,7 +418,6 @@ static int bind_at(struct link *l, uint32_t host, uint16_t port, struct link_str
 
 static void ports_are_not_shared_and_addresses_are_ours(void **state)
 {
-    (void)state;
     struct world w;
     struct link_stream *s[3];
     world_make(&w, "", 0, 0);
@@ -448,7 +433,6 @@ static void ports_are_not_shared_and_addresses_are_ours(void **state)
 
 static void free_ports_are_drawn(void **state)
 {
-    (void)state;
     struct world w;
     uint16_t port[8];
     world_make(&w, "", 0, 0);
@@ -468,7 +452,6 @@ static void free_ports_are_drawn(void **state)
 
 static void holes_and_what_was_sent_again_are_counted(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=1ms,loss=3%,seed=4", 0, 0);
     world_connect(&w, 1);
@@ -491,7 +474,6 @@ static void holes_and_what_was_sent_again_are_counted(void **state)
 
 static void how_a_connection_stands_is_told(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=1ms", 0, 0);
     world_connect(&w, 1);
@@ -511,7 +493,6 @@ static void how_a_connection_stands_is_told(void **state)
 
 static void what_a_closed_connection_counted_stays(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=1ms", 0, 0);
     world_connect(&w, 1);
@@ -529,7 +510,6 @@ static void what_a_closed_connection_counted_stays(void **state)
 
 static void listener_counts_handshakes(void **state)
 {
-    (void)state;
     struct world w;
     world_make(&w, "delay=1ms", 0, 0);
     world_connect(&w, 1);

@@ -11,7 +11,6 @@ static const uint8_t key[STAG_KEY_LEN] = {7};
 
 static void table_is_made_whole_or_not_at_all(void **state)
 {
-    (void)state;
     int64_t before = memory_blocks;
     struct mem_table *table = NULL;
     unsigned n = 1;
@@ -36,7 +35,6 @@ static int register_one(struct mem_table *table, uint32_t pd, uint32_t *ret_stag
 
 static void table_that_cannot_grow_says_so_and_keeps_what_it_has(void **state)
 {
-    (void)state;
     static uint32_t stags[REGIONS];
     int64_t before = memory_blocks;
     struct mem_table *table = mem_table_create(key, FIXTURE_CAPACITY, (struct mem_probe){0});
@@ -66,7 +64,6 @@ static void table_that_cannot_grow_says_so_and_keeps_what_it_has(void **state)
 
 static void domains_that_cannot_be_noted_are_refused(void **state)
 {
-    (void)state;
     enum { DOMAINS = 300 };
     struct mem_table *table = mem_table_create(key, FIXTURE_CAPACITY, (struct mem_probe){0});
     uint32_t pd[DOMAINS];

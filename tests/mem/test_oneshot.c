@@ -254,7 +254,6 @@ static int refuse_writable(void *ctx, void *addr, size_t len, bool writable,
 
 static void every_element_is_asked_about_until_its_surroundings_are_known(void **state)
 {
-    (void)state;
     uint8_t key[STAG_KEY_LEN] = {1}, octets[16];
     struct probed probed = {0};
     struct mem_probe probe = {refuse_writable, &probed};

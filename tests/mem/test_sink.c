@@ -67,7 +67,6 @@ static void thirty_two_elements_are_cut_at_every_boundary(void **state)
 static void all_that_is_free_may_be_reserved(void **state)
 {
     enum { CAPACITY = 2048 };
-    (void)state;
     struct mem_table *table = fixture_table(CAPACITY, 1);
     uint32_t count = 0;
     while (mem_sinks_reserve(table, 1) == 0) {

@@ -15,7 +15,6 @@ static struct pair extended(void)
 
 static void extensions_are_agreed_when_both_want_them(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.responder.private_data = span_of("welcome", 7);
     assert_int_equal(run(&p), MPA_STARTUP_OK);
@@ -29,7 +28,6 @@ static void extensions_are_agreed_when_both_want_them(void **state)
 
 static void application_does_not_see_the_block(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.responder.private_data = span_of("welcome", 7);
     run(&p);
@@ -40,7 +38,6 @@ static void application_does_not_see_the_block(void **state)
 
 static void extensions_work_in_revision_1_too(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.initiator.revision = 1;
     assert_int_equal(run(&p), MPA_STARTUP_OK);
@@ -50,7 +47,6 @@ static void extensions_work_in_revision_1_too(void **state)
 
 static void responder_that_was_not_asked_sends_no_block(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.initiator.extensions = false;
     run(&p);
@@ -60,7 +56,6 @@ static void responder_that_was_not_asked_sends_no_block(void **state)
 
 static void responder_that_does_not_want_them_sends_no_block(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.responder.extensions = false;
     run(&p);
@@ -71,7 +66,6 @@ static void responder_that_does_not_want_them_sends_no_block(void **state)
 
 static void no_room_in_256_octets_means_no_extensions(void **state)
 {
-    (void)state;
     static const uint8_t data[256];
     struct pair p = extended();
     p.responder.private_data = span_of(data, 256 - 4 - EXTENSION_BLOCK_LEN);
@@ -85,7 +79,6 @@ static void no_room_in_256_octets_means_no_extensions(void **state)
 
 static void echo_without_a_block_is_recognised(void **state)
 {
-    (void)state;
     struct pair p = extended();
     assert_int_equal(reply_by_hand(&p, 0x5402, "\0\4\0\4", 4), MPA_STARTUP_OK);
     assert_false(p.left_agreed.extensions);
@@ -94,7 +87,6 @@ static void echo_without_a_block_is_recognised(void **state)
 
 static void block_for_another_request_is_left_to_the_application(void **state)
 {
-    (void)state;
     struct pair p = extended();
     run(&p);
     p.initiator.private_data = span_of("other", 5); // so the Request is another
@@ -108,7 +100,6 @@ static void block_for_another_request_is_left_to_the_application(void **state)
 
 static void responder_uses_nothing_before_the_choices(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.initiator.marker_wish = true;
     run(&p);
@@ -118,7 +109,6 @@ static void responder_uses_nothing_before_the_choices(void **state)
 
 static void choices_confirm_what_both_have(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.initiator.marker_wish = p.responder.marker_wish = true;
     run(&p);
@@ -134,7 +124,6 @@ static void choices_confirm_what_both_have(void **state)
 
 static void any_other_first_fpdu_means_no_extensions(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.initiator.marker_wish = p.responder.marker_wish = true;
     run(&p);
@@ -146,7 +135,6 @@ static void any_other_first_fpdu_means_no_extensions(void **state)
 
 static void choices_that_were_not_offered_are_refused(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.responder.encodings = EXTENSION_ONESHOT_FLAGS | EXTENSION_ONESHOT_CLOSE;
     run(&p);
@@ -163,7 +151,6 @@ static void choices_that_were_not_offered_are_refused(void **state)
 // responder before the choices.
 static void both_ends_have_agreed_on_the_same(void **state)
 {
-    (void)state;
     for (unsigned wishes = 0; wishes < 4; wishes++) {
         const bool left_wish = wishes & 1, right_wish = (wishes & 2) != 0;
         struct pair p = extended();
@@ -199,7 +186,6 @@ static void both_ends_have_agreed_on_the_same(void **state)
 // What the initiator says with its choices counts where it is less.
 static void choices_may_be_less_than_was_offered(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.initiator.allotment_len = 4096;
     p.initiator.encodings = EXTENSION_ONESHOT_OPCODE | EXTENSION_ONESHOT_PARTS;
@@ -215,7 +201,6 @@ static void choices_may_be_less_than_was_offered(void **state)
 
 static void what_was_not_confirmed_is_forgotten(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.responder.marker_wish = true;
     run(&p);
@@ -229,7 +214,6 @@ static void what_was_not_confirmed_is_forgotten(void **state)
 // Who must not ask whether markers come does not: they come anyway.
 static void markers_that_are_wanted_are_not_waited_for(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.responder.marker_wish = p.responder.markers_wanted = true;
     run(&p);
@@ -239,7 +223,6 @@ static void markers_that_are_wanted_are_not_waited_for(void **state)
 
 static void a_wish_for_crcs_may_be_taken_back(void **state)
 {
-    (void)state;
     for (unsigned responder_wants = 0; responder_wants < 2; responder_wants++) {
         struct pair p = extended();
         size_t consumed;
@@ -261,7 +244,6 @@ static void a_wish_for_crcs_may_be_taken_back(void **state)
 
 static void a_block_needs_no_room_for_numbers_that_are_not_there(void **state)
 {
-    (void)state;
     static const uint8_t data[256] = {7};
     for (size_t beyond = 0; beyond < 2; beyond++) {
         struct pair p = extended();
@@ -279,7 +261,6 @@ static void a_block_needs_no_room_for_numbers_that_are_not_there(void **state)
 
 static void no_encoding_in_common_leaves_the_other_extensions(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.initiator.encodings = EXTENSION_ONESHOT_OPCODE | EXTENSION_ONESHOT_PARTS;
     p.responder.encodings = EXTENSION_ONESHOT_FLAGS | EXTENSION_ONESHOT_PARTS;
@@ -293,7 +274,6 @@ static void no_encoding_in_common_leaves_the_other_extensions(void **state)
 
 static void each_part_of_one_shot_is_agreed_without_the_other(void **state)
 {
-    (void)state;
     static const uint8_t parts[] = {EXTENSION_ONESHOT_ADVERTISE, EXTENSION_ONESHOT_CLOSE};
     for (unsigned i = 0; i < 2; i++) {
         struct pair p = extended();
@@ -308,7 +288,6 @@ static void each_part_of_one_shot_is_agreed_without_the_other(void **state)
 
 static void no_allotment_on_one_side_means_none(void **state)
 {
-    (void)state;
     struct pair p = extended();
     p.initiator.allotment_len = 0;
     run(&p);
@@ -317,7 +296,6 @@ static void no_allotment_on_one_side_means_none(void **state)
 
 static void agreement_is_one_trace_line(void **state)
 {
-    (void)state;
     char line[200];
     struct pair p = extended();
     p.initiator.ird = 5;

@@ -47,7 +47,6 @@ static void expect_ulpdu(struct span ulpdu, size_t len)
 
 static void length_and_ulpdu_are_right_at_every_place_between_markers(void **state)
 {
-    (void)state;
     for (uint64_t position = 0; position < 2 * MPA_MARKER_INTERVAL; position += 4) {
         for (size_t len = 0; len < 1600; len += 83) {
             struct span fpdu = make(position, len, true), ulpdu;
@@ -65,7 +64,6 @@ static void length_and_ulpdu_are_right_at_every_place_between_markers(void **sta
 
 static void ulpdu_without_a_marker_inside_is_not_copied(void **state)
 {
-    (void)state;
     struct span fpdu = make(512, 400, true), ulpdu; // a leading marker, no other
     assert_int_equal(mpa_fpdu_unwrap(marked, 512, fpdu, into, &ulpdu), MPA_FPDU_OK);
     assert_ptr_equal(ulpdu.ptr, fpdu.ptr + MPA_MARKER_LEN + MPA_LENGTH_LEN);
@@ -77,7 +75,6 @@ static void ulpdu_without_a_marker_inside_is_not_copied(void **state)
 // The marker that follows stands before the CRC.
 static void ulpdu_that_ends_at_a_marker_is_not_copied(void **state)
 {
-    (void)state;
     size_t len = MPA_MARKER_INTERVAL - MPA_MARKER_LEN - MPA_LENGTH_LEN;
     struct span fpdu = make(512, len, true), ulpdu;
     assert_int_equal(mpa_fpdu_unwrap(marked, 512, fpdu, into, &ulpdu), MPA_FPDU_OK);
@@ -87,7 +84,6 @@ static void ulpdu_that_ends_at_a_marker_is_not_copied(void **state)
 
 static void ulpdu_may_be_unwrapped_in_its_own_memory(void **state)
 {
-    (void)state;
     struct span fpdu = make(508, 1600, true), ulpdu;
     assert_int_equal(mpa_fpdu_unwrap(marked, 508, fpdu, wire, &ulpdu), MPA_FPDU_OK);
     assert_ptr_equal(ulpdu.ptr, wire);
@@ -96,7 +92,6 @@ static void ulpdu_may_be_unwrapped_in_its_own_memory(void **state)
 
 static void wrong_crc_is_told_before_a_wrong_marker(void **state)
 {
-    (void)state;
     struct span fpdu = make(500, 40, true), ulpdu;
     wire[12 + MPA_MARKER_OFF_FPDUPTR + 1] = 4;
     assert_int_equal(mpa_fpdu_unwrap(marked, 500, fpdu, into, &ulpdu), MPA_FPDU_CRC);
@@ -106,7 +101,6 @@ static void wrong_crc_is_told_before_a_wrong_marker(void **state)
 
 static void each_marker_of_an_fpdu_is_looked_at(void **state)
 {
-    (void)state;
     for (size_t at = 12; at < 1400; at += MPA_MARKER_INTERVAL) {
         struct span fpdu = make(500, 1400, true), ulpdu;
         wire[at + MPA_MARKER_OFF_FPDUPTR + 1] ^= 4;
@@ -119,7 +113,6 @@ static void each_marker_of_an_fpdu_is_looked_at(void **state)
 // begins in the piece.
 static void markers_tell_where_an_fpdu_begins(void **state)
 {
-    (void)state;
     size_t starts[16], len = 0, count = 0;
     static uint8_t stream[WIRE_MAX];
     while (count < 16) {
@@ -149,7 +142,6 @@ static void markers_tell_where_an_fpdu_begins(void **state)
 
 static void fpdu_whose_leading_marker_is_missing_is_not_found(void **state)
 {
-    (void)state;
     struct span fpdu = make(512, 700, true);
     size_t offset;
     assert_false(mpa_fpdu_find(516, span_skip(fpdu, MPA_MARKER_LEN), &offset));

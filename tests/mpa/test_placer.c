@@ -158,7 +158,6 @@ static const uint16_t four[] = {300, 500, 100, 700};
 
 static void aligned_segment_beyond_a_hole_is_placed_at_once(void **state)
 {
-    (void)state;
     for (int markers = 0; markers < 2; markers++) {
         make_stream(four, 4, markers);
         begin(PLACEMENT_EARLY, markers);
@@ -181,7 +180,6 @@ static void aligned_segment_beyond_a_hole_is_placed_at_once(void **state)
 
 static void chain_of_fpdus_in_one_segment_is_placed(void **state)
 {
-    (void)state;
     make_stream(four, 4, false);
     begin(PLACEMENT_EARLY, false);
     arrive(1, 4);
@@ -193,7 +191,6 @@ static void chain_of_fpdus_in_one_segment_is_placed(void **state)
 
 static void segment_that_begins_inside_an_fpdu_waits_without_markers(void **state)
 {
-    (void)state;
     make_stream(four, 4, false);
     begin(PLACEMENT_EARLY, false);
     ledger_arrive(&ledger, stream.start[1] + 4, stream.len - stream.start[1] - 4);
@@ -206,7 +203,6 @@ static void segment_that_begins_inside_an_fpdu_waits_without_markers(void **stat
 
 static void segment_that_ends_inside_an_fpdu_waits_without_markers(void **state)
 {
-    (void)state;
     make_stream(four, 4, false);
     begin(PLACEMENT_EARLY, false);
     ledger_arrive(&ledger, stream.start[1], stream.start[3] + 8 - stream.start[1]);
@@ -220,7 +216,6 @@ static void segment_that_ends_inside_an_fpdu_waits_without_markers(void **state)
 // FPDU 1 and 3 are cut by the segment; 2 is whole, and a marker tells where it is.
 static void markers_find_a_whole_fpdu_inside_any_segment(void **state)
 {
-    (void)state;
     static const uint16_t lens[] = {300, 500, 900, 700};
     make_stream(lens, 4, true);
     for (int placement = PLACEMENT_EARLY; placement <= PLACEMENT_STRICT; placement++) {
@@ -240,7 +235,6 @@ static void markers_find_a_whole_fpdu_inside_any_segment(void **state)
 // The lengths of an aligned segment without a marker are a guess: not with `strict`.
 static void strict_places_only_what_a_marker_tells(void **state)
 {
-    (void)state;
     static const uint16_t lens[] = {100, 100, 700, 100};
     make_stream(lens, 4, true);
     begin(PLACEMENT_STRICT, true);
@@ -267,7 +261,6 @@ static void strict_places_only_what_a_marker_tells(void **state)
 
 static void off_places_nothing_beyond_a_hole(void **state)
 {
-    (void)state;
     make_stream(four, 4, true);
     begin(PLACEMENT_OFF, true);
     arrive(3, 4);
@@ -280,7 +273,6 @@ static void off_places_nothing_beyond_a_hole(void **state)
 
 static void without_crc_only_markers_are_believed(void **state)
 {
-    (void)state;
     make_stream(four, 4, false);
     begin_framed(PLACEMENT_EARLY, false, false);
     arrive(1, 2);
@@ -298,7 +290,6 @@ static void without_crc_only_markers_are_believed(void **state)
 
 static void nothing_is_placed_early_before_the_framing_is_known(void **state)
 {
-    (void)state;
     make_stream(four, 4, true);
     begin(PLACEMENT_EARLY, true);
     rx.is_framing_open = true;
@@ -316,7 +307,6 @@ static void nothing_is_placed_early_before_the_framing_is_known(void **state)
 
 static void wrong_crc_beyond_a_hole_is_repaired_by_the_peer(void **state)
 {
-    (void)state;
     for (int markers = 0; markers < 2; markers++) {
         uint8_t bad[4096];
         make_stream(four, 4, markers);
@@ -338,7 +328,6 @@ static void wrong_crc_beyond_a_hole_is_repaired_by_the_peer(void **state)
 
 static void wrong_crc_in_order_ends_the_stream(void **state)
 {
-    (void)state;
     uint8_t bad[4096];
     make_stream(four, 4, false);
     begin(PLACEMENT_EARLY, false);
@@ -355,7 +344,6 @@ static void wrong_crc_in_order_ends_the_stream(void **state)
 
 static void wrong_marker_is_met_in_order(void **state)
 {
-    (void)state;
     static const uint16_t lens[] = {100, 100, 1500, 100};
     make_stream(lens, 4, true);
     size_t at = 1024 + MPA_MARKER_OFF_FPDUPTR, end_of_2 = stream.start[3];
@@ -375,7 +363,6 @@ static void wrong_marker_is_met_in_order(void **state)
 // Octets that look like an FPDU of their own, good CRC and all, in the middle of another one.
 static void false_fpdu_ends_the_stream_when_octets_in_order_reach_it(void **state)
 {
-    (void)state;
     static const uint16_t lens[] = {100, 500, 100};
     make_stream(lens, 3, false);
     uint8_t *inner = stream.wire + stream.start[1] + 102;
@@ -399,7 +386,6 @@ static void false_fpdu_ends_the_stream_when_octets_in_order_reach_it(void **stat
 
 static void unwanted_ulpdu_comes_again_in_order(void **state)
 {
-    (void)state;
     make_stream(four, 4, false);
     begin(PLACEMENT_EARLY, false);
     above.early_verdict = PLACE_BUFFER;
@@ -415,7 +401,6 @@ static void unwanted_ulpdu_comes_again_in_order(void **state)
 
 static void dropped_ulpdu_comes_again_from_the_peer(void **state)
 {
-    (void)state;
     make_stream(four, 4, false);
     begin(PLACEMENT_EARLY, false);
     above.early_verdict = PLACE_DROP;
@@ -432,7 +417,6 @@ static void dropped_ulpdu_comes_again_from_the_peer(void **state)
 
 static void nothing_passes_a_ulpdu_that_stalled(void **state)
 {
-    (void)state;
     make_stream(four, 4, false);
     begin(PLACEMENT_EARLY, false);
     arrive(2, 3);
@@ -450,7 +434,6 @@ static void nothing_passes_a_ulpdu_that_stalled(void **state)
 
 static void refused_advance_is_asked_again(void **state)
 {
-    (void)state;
     make_stream(four, 4, false);
     begin(PLACEMENT_EARLY, false);
     above.is_advance_refused = true;
@@ -487,7 +470,6 @@ static void permute(unsigned *order, unsigned n, bool markers)
 
 static void every_order_of_eight_segments_gives_the_same(void **state)
 {
-    (void)state;
     static const uint16_t lens[] = {40, 60, 33, 80, 20, 41, 52, 63};
     for (int markers = 0; markers < 2; markers++) {
         unsigned order[] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -499,7 +481,6 @@ static void every_order_of_eight_segments_gives_the_same(void **state)
 // Segments cut anywhere, in any order, some twice.
 static void any_cuts_in_any_order_give_every_ulpdu_once(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 300; seed++) {
         struct prng prng;
         uint16_t lens[30];
@@ -531,7 +512,6 @@ static void any_cuts_in_any_order_give_every_ulpdu_once(void **state)
 
 static void start_up_frames_stand_before_the_first_fpdu(void **state)
 {
-    (void)state;
     static const uint16_t lens[] = {600, 600, 600};
     make_stream(lens, 3, true);
     begin(PLACEMENT_EARLY, true);

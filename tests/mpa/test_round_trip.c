@@ -104,7 +104,6 @@ static void round_trip(uint64_t seed)
 
 static void any_ulpdus_at_any_cuts_come_through(void **state)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         round_trip(seed);
     }
@@ -113,7 +112,6 @@ static void any_ulpdus_at_any_cuts_come_through(void **state)
 // An FPDU that starts at each offset between two markers, long enough to hold two of them.
 static void fpdus_at_every_offset_between_markers_come_through(void **state)
 {
-    (void)state;
     for (size_t first = 0; first < MPA_MARKER_INTERVAL; first++) {
         for (size_t len = 0; len <= 1100; len += 550) {
             struct mpa_tx tx;
@@ -143,7 +141,6 @@ static void fpdus_at_every_offset_between_markers_come_through(void **state)
 static int fill_payload(void **state)
 {
     struct prng prng;
-    (void)state;
     prng_init(&prng, 42);
     for (size_t i = 0; i < sizeof payload; i++) {
         payload[i] = (uint8_t)prng_next(&prng);

@@ -62,7 +62,6 @@ static size_t make_first_of_figure_6(uint8_t *p)
 
 static void whole_fpdu_is_handed_up_where_it_lies(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS_NONE);
     size_t len = make_fpdu(stream, 100, 7);
     assert_int_equal(input(&rx, stream, len, len), MPA_RX_OK);
@@ -75,7 +74,6 @@ static void whole_fpdu_is_handed_up_where_it_lies(void **state)
 
 static void any_cut_gives_the_same_ulpdus(void **state)
 {
-    (void)state;
     size_t len = 0;
     for (unsigned i = 0; i < 5; i++) {
         len += make_fpdu(stream + len, 14 + 37 * i, (uint8_t)i);
@@ -96,7 +94,6 @@ static void any_cut_gives_the_same_ulpdus(void **state)
 
 static void single_octets_give_the_same_ulpdus(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS_NONE);
     size_t len = make_fpdu(stream, 21, 1);
     len += make_fpdu(stream + len, 22, 2);
@@ -110,7 +107,6 @@ static void single_octets_give_the_same_ulpdus(void **state)
 
 static void longest_and_empty_ulpdus_pass(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS_NONE);
     size_t len = make_fpdu(stream, MPA_ULPDU_MAX_LEN, 9);
     len += make_fpdu(stream + len, 0, 0);
@@ -122,7 +118,6 @@ static void longest_and_empty_ulpdus_pass(void **state)
 
 static void wrong_crc_ends_the_stream_and_nothing_is_handed_up(void **state)
 {
-    (void)state;
     size_t len = make_fpdu(stream, 64, 3);
     for (size_t at = 0; at < len; at++) {
         struct mpa_rx rx = fresh(MPA_RX_MARKERS_NONE);
@@ -142,7 +137,6 @@ static void wrong_crc_ends_the_stream_and_nothing_is_handed_up(void **state)
 
 static void wrong_crc_of_a_carried_fpdu_is_found_too(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS_NONE);
     size_t len = make_fpdu(stream, 64, 3);
     stream[20] ^= 1;
@@ -153,7 +147,6 @@ static void wrong_crc_of_a_carried_fpdu_is_found_too(void **state)
 
 static void crc_field_is_not_looked_at_when_crc_is_off(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS_NONE);
     rx.framing.crc = false;
     size_t len = make_fpdu(stream, 64, 3);
@@ -166,7 +159,6 @@ static void crc_field_is_not_looked_at_when_crc_is_off(void **state)
 
 static void pad_is_not_looked_at_but_for_the_crc(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS_NONE);
     size_t len = make_fpdu(stream, 15, 3);
     memset(stream + 17, 0xee, 3);
@@ -177,7 +169,6 @@ static void pad_is_not_looked_at_but_for_the_crc(void **state)
 
 static void stalled_ulpdu_is_offered_again(void **state)
 {
-    (void)state;
     size_t first = make_fpdu(stream, 50, 1), len = first;
     len += make_fpdu(stream + len, 60, 2);
     for (size_t cut = 0; cut < first; cut++) { // carried, or not
@@ -201,7 +192,6 @@ static void stalled_ulpdu_is_offered_again(void **state)
 
 static void stop_ends_the_stream(void **state)
 {
-    (void)state;
     size_t first = make_fpdu(stream, 50, 1), len = first;
     len += make_fpdu(stream + len, 60, 2);
     for (size_t cut = 0; cut < first; cut += 10) {
@@ -219,7 +209,6 @@ static void stop_ends_the_stream(void **state)
 
 static void annotated_fpdu_of_the_rfc_is_good(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS);
     size_t len = make_figure_5(stream);
     assert_int_equal(input(&rx, stream, len, len), MPA_RX_OK);
@@ -231,7 +220,6 @@ static void annotated_fpdu_of_the_rfc_is_good(void **state)
 
 static void annotated_fpdu_with_a_marker_is_good_at_any_cut(void **state)
 {
-    (void)state;
     size_t len = make_first_of_figure_6(stream);
     len += make_figure_6(stream + len);
     for (size_t cut = 0; cut <= len; cut++) {
@@ -249,7 +237,6 @@ static void annotated_fpdu_with_a_marker_is_good_at_any_cut(void **state)
 
 static void marker_that_points_elsewhere_ends_the_stream(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS);
     size_t len = make_first_of_figure_6(stream);
     size_t start = len;
@@ -264,7 +251,6 @@ static void marker_that_points_elsewhere_ends_the_stream(void **state)
 
 static void leading_marker_must_be_zero(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS);
     size_t len = make_figure_5(stream);
     stream[3] = 4;
@@ -274,7 +260,6 @@ static void leading_marker_must_be_zero(void **state)
 
 static void wrong_crc_goes_before_a_wrong_marker(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS);
     size_t len = make_figure_5(stream);
     stream[3] = 4;
@@ -284,7 +269,6 @@ static void wrong_crc_goes_before_a_wrong_marker(void **state)
 
 static void lowest_bits_and_reserved_bits_of_a_marker_are_ignored(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS);
     size_t len = make_figure_5(stream);
     memcpy(stream, "\xff\xff\0\3", 4);
@@ -295,7 +279,6 @@ static void lowest_bits_and_reserved_bits_of_a_marker_are_ignored(void **state)
 
 static void first_two_octets_tell_whether_markers_come(void **state)
 {
-    (void)state;
     for (size_t cut = 0; cut < 8; cut++) {
         struct mpa_rx rx = fresh(MPA_RX_MARKERS_IF_SEEN);
         size_t len = make_figure_5(stream);
@@ -315,7 +298,6 @@ static void first_two_octets_tell_whether_markers_come(void **state)
 
 static void stall_with_markers_keeps_the_rest(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh(MPA_RX_MARKERS);
     size_t first = make_first_of_figure_6(stream), len = first;
     len += make_figure_6(stream + len);
@@ -329,7 +311,6 @@ static void stall_with_markers_keeps_the_rest(void **state)
 
 static void verdicts_have_names_and_causes(void **state)
 {
-    (void)state;
     for (int v = 0; v < MPA_RX_VERDICT_COUNT; v++) {
         assert_non_null(mpa_rx_verdict_name(v));
     }
@@ -358,7 +339,6 @@ static void lend(struct mpa_rx *rx, const uint8_t *octets, size_t len, bool is_c
 
 static void long_ulpdu_that_is_lent_is_handed_up_where_it_lies(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh_without_crc();
     size_t len = make_fpdu(stream, 3000, 7);
     lend(&rx, stream, len, false, len);
@@ -369,7 +349,6 @@ static void long_ulpdu_that_is_lent_is_handed_up_where_it_lies(void **state)
 // What is looked at of it must not change meanwhile.
 static void short_ulpdu_that_is_lent_is_copied_out(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh_without_crc();
     size_t len = make_fpdu(stream, 512, 7);
     lend(&rx, stream, len, false, len);
@@ -379,7 +358,6 @@ static void short_ulpdu_that_is_lent_is_copied_out(void **state)
 
 static void part_of_an_fpdu_that_is_lent_stays_where_it_is(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh_without_crc();
     size_t first = make_fpdu(stream, 100, 1);
     size_t len = first + make_fpdu(stream + first, 2000, 2);
@@ -394,7 +372,6 @@ static void part_of_an_fpdu_that_is_lent_stays_where_it_is(void **state)
 
 static void part_that_nothing_can_follow_is_carried(void **state)
 {
-    (void)state;
     size_t first = make_fpdu(stream, 100, 1);
     size_t second = first + make_fpdu(stream + first, 2000, 2);
     size_t len = second + make_fpdu(stream + second, 30, 3);
@@ -409,7 +386,6 @@ static void part_that_nothing_can_follow_is_carried(void **state)
 
 static void ulpdu_that_is_lent_and_not_taken_is_kept(void **state)
 {
-    (void)state;
     struct mpa_rx rx = fresh_without_crc();
     size_t consumed;
     size_t len = make_fpdu(stream, 2000, 7);

@@ -5,7 +5,6 @@
 
 static void frames_are_those_that_siw_sends(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     assert_int_equal(run(&p), MPA_STARTUP_OK);
     assert_int_equal(p.request_len, 24);
@@ -16,7 +15,6 @@ static void frames_are_those_that_siw_sends(void **state)
 
 static void revision_1_request_gets_a_revision_1_reply(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.revision = 1;
     p.initiator.crc_wanted = p.responder.crc_wanted = false;
@@ -28,7 +26,6 @@ static void revision_1_request_gets_a_revision_1_reply(void **state)
 
 static void revision_1_negotiates_neither_ird_nor_ord(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.revision = 1;
     p.initiator.ird = 1;
@@ -41,7 +38,6 @@ static void revision_1_negotiates_neither_ird_nor_ord(void **state)
 
 static void revision_2_request_without_s_gets_a_plain_reply(void **state)
 {
-    (void)state;
     struct mpa_startup s;
     struct mpa_peer_facts facts;
     struct mpa_agreement a;
@@ -57,7 +53,6 @@ static void revision_2_request_without_s_gets_a_plain_reply(void **state)
 
 static void octets_may_come_one_at_a_time(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.private_data = span_of("private", 7);
     run_request(&p);
@@ -75,7 +70,6 @@ static void octets_may_come_one_at_a_time(void **state)
 
 static void octets_behind_the_frame_are_not_consumed(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     run(&p);
     size_t consumed;
@@ -91,7 +85,6 @@ static void octets_behind_the_frame_are_not_consumed(void **state)
 
 static void crc_is_used_when_either_side_wants_it(void **state)
 {
-    (void)state;
     for (unsigned wants = 0; wants < 4; wants++) {
         struct pair p = pair_of(plain, plain);
         p.initiator.crc_wanted = wants & 1;
@@ -104,7 +97,6 @@ static void crc_is_used_when_either_side_wants_it(void **state)
 
 static void reply_says_crc_when_only_the_request_wants_it(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.responder.crc_wanted = false;
     run(&p);
@@ -113,7 +105,6 @@ static void reply_says_crc_when_only_the_request_wants_it(void **state)
 
 static void markers_are_sent_to_the_side_that_wants_them(void **state)
 {
-    (void)state;
     for (unsigned wants = 0; wants < 4; wants++) {
         struct pair p = pair_of(plain, plain);
         p.initiator.markers_wanted = wants & 1;
@@ -130,7 +121,6 @@ static void markers_are_sent_to_the_side_that_wants_them(void **state)
 
 static void responder_ord_is_at_most_initiator_ird(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.ird = 3;
     p.responder.ord = 8;
@@ -142,7 +132,6 @@ static void responder_ord_is_at_most_initiator_ird(void **state)
 
 static void initiator_ord_is_at_most_responder_ird(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.ord = 8;
     p.responder.ird = 2;
@@ -154,7 +143,6 @@ static void initiator_ord_is_at_most_responder_ird(void **state)
 
 static void initiator_raises_its_ird_to_the_responder_ord(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.ird_max = 16;
     assert_int_equal(reply_by_hand(&p, 0x5002, "\0\4\0\x10", 4), MPA_STARTUP_OK);
@@ -163,7 +151,6 @@ static void initiator_raises_its_ird_to_the_responder_ord(void **state)
 
 static void responder_ord_beyond_our_resources_is_insufficient_ird(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.ird_max = 15;
     assert_int_equal(reply_by_hand(&p, 0x5002, "\0\4\0\x10", 4), MPA_STARTUP_INSUFFICIENT_IRD);
@@ -174,7 +161,6 @@ static void responder_ord_beyond_our_resources_is_insufficient_ird(void **state)
 
 static void all_ones_leave_both_sides_as_they_are(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.leave_ird_ord = true;
     p.initiator.ord = 20;
@@ -191,7 +177,6 @@ static void all_ones_leave_both_sides_as_they_are(void **state)
 // ... though the responder names numbers of its own.
 static void initiator_that_negotiates_nothing_keeps_what_it_has(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.leave_ird_ord = true;
     assert_int_equal(reply_by_hand(&p, 0x5002, "\0\1\0\x10", 4), MPA_STARTUP_OK);
@@ -201,7 +186,6 @@ static void initiator_that_negotiates_nothing_keeps_what_it_has(void **state)
 
 static void all_ones_in_the_reply_leave_the_initiator_as_it_is(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     assert_int_equal(reply_by_hand(&p, 0x5002, "\x3f\xff\x3f\xff", 4), MPA_STARTUP_OK);
     assert_int_equal(p.left_agreed.ird, 4);
@@ -210,7 +194,6 @@ static void all_ones_in_the_reply_leave_the_initiator_as_it_is(void **state)
 
 static void numbers_beyond_14_bits_are_cut_to_the_largest(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.ird = 0xffff;
     p.responder.ird = 0x3fff;
@@ -237,7 +220,6 @@ static struct pair peer_to_peer(uint8_t initiator_kinds, uint8_t responder_kinds
 
 static void reply_names_the_rtr_kinds_in_common(void **state)
 {
-    (void)state;
     struct pair p = peer_to_peer(MPA_RTR_WRITE | MPA_RTR_READ, MPA_RTR_READ | MPA_RTR_SEND);
     assert_int_equal(run(&p), MPA_STARTUP_OK);
     assert_memory_equal(p.request + 20, "\x80\4\xc0\4", 4);
@@ -248,7 +230,6 @@ static void reply_names_the_rtr_kinds_in_common(void **state)
 
 static void rtr_prefers_write_then_read_then_send(void **state)
 {
-    (void)state;
     struct pair p = peer_to_peer(MPA_RTR_ALL, 0);
     run(&p);
     assert_int_equal(p.left_agreed.rtr, MPA_RTR_WRITE);
@@ -262,7 +243,6 @@ static void rtr_prefers_write_then_read_then_send(void **state)
 
 static void no_rtr_in_common_names_ours_and_ends_the_start_up(void **state)
 {
-    (void)state;
     struct pair p = peer_to_peer(MPA_RTR_SEND, MPA_RTR_WRITE);
     assert_int_equal(run(&p), MPA_STARTUP_NO_RTR);
     assert_int_equal(p.reply_facts.rtr_kinds, MPA_RTR_WRITE);
@@ -271,14 +251,12 @@ static void no_rtr_in_common_names_ours_and_ends_the_start_up(void **state)
 
 static void reply_without_peer_to_peer_is_no_rtr(void **state)
 {
-    (void)state;
     struct pair p = peer_to_peer(MPA_RTR_ALL, 0);
     assert_int_equal(reply_by_hand(&p, 0x5002, "\x40\4\xc0\4", 4), MPA_STARTUP_NO_RTR);
 }
 
 static void read_as_rtr_raises_ird_and_ord_to_one(void **state)
 {
-    (void)state;
     struct pair p = peer_to_peer(MPA_RTR_READ, MPA_RTR_READ);
     p.initiator.ord = 0;
     p.responder.ird = 0;
@@ -293,14 +271,12 @@ static void read_as_rtr_raises_ird_and_ord_to_one(void **state)
 
 static void read_as_rtr_needs_an_ird_at_the_responder(void **state)
 {
-    (void)state;
     struct pair p = peer_to_peer(MPA_RTR_READ, 0);
     assert_int_equal(reply_by_hand(&p, 0x5002, "\x80\0\x40\4", 4), MPA_STARTUP_NO_RTR);
 }
 
 static void client_server_reply_has_no_flags(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.responder.rtr_kinds = MPA_RTR_ALL;
     assert_int_equal(run(&p), MPA_STARTUP_OK);
@@ -310,7 +286,6 @@ static void client_server_reply_has_no_flags(void **state)
 
 static void rtr_flags_without_a_are_ignored(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     assert_int_equal(reply_by_hand(&p, 0x5002, "\x40\4\xc0\4", 4), MPA_STARTUP_OK);
     assert_int_equal(p.reply_facts.rtr_kinds, MPA_RTR_NONE);
@@ -321,7 +296,6 @@ static void rtr_flags_without_a_are_ignored(void **state)
 
 static void reject_carries_private_data_and_the_needed_ord(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     run_request(&p);
     p.responder.private_data = span_of("no", 2);
@@ -335,7 +309,6 @@ static void reject_carries_private_data_and_the_needed_ord(void **state)
 
 static void reject_follows_a_peer_to_peer_request(void **state)
 {
-    (void)state;
     struct pair p = peer_to_peer(MPA_RTR_WRITE, MPA_RTR_WRITE);
     run_request(&p);
     p.reply_len = mpa_startup_emit_reject(&p.right, &p.responder, p.reply);
@@ -345,7 +318,6 @@ static void reject_follows_a_peer_to_peer_request(void **state)
 
 static void reject_of_revision_1_is_plain(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.revision = 1;
     run_request(&p);
@@ -369,7 +341,6 @@ static enum mpa_startup_verdict request_by_hand(const struct mpa_startup_config 
 
 static void malformed_requests_are_refused(void **state)
 {
-    (void)state;
     assert_int_equal(request_by_hand(&plain, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27),
                      MPA_STARTUP_BAD_KEY);
     assert_int_equal(request_by_hand(&plain, "MPA ID Rep Frame\0\1\0", 20), MPA_STARTUP_WRONG_ROLE);
@@ -382,7 +353,6 @@ static void malformed_requests_are_refused(void **state)
 
 static void enhanced_request_is_refused_by_a_revision_1_responder(void **state)
 {
-    (void)state;
     struct mpa_startup_config c = plain;
     c.revision = 1;
     assert_int_equal(request_by_hand(&c, "MPA ID Req Frame\x10\2\0\4\0\4\0\4", 24),
@@ -391,14 +361,12 @@ static void enhanced_request_is_refused_by_a_revision_1_responder(void **state)
 
 static void plain_reply_to_an_enhanced_request_is_refused(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     assert_int_equal(reply_by_hand(&p, 0x4001, "", 0), MPA_STARTUP_ENHANCED_MISMATCH);
 }
 
 static void enhanced_reply_to_a_plain_request_is_refused(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     p.initiator.revision = 1;
     assert_int_equal(reply_by_hand(&p, 0x5002, "\0\4\0\4", 4), MPA_STARTUP_ENHANCED_MISMATCH);
@@ -406,7 +374,6 @@ static void enhanced_reply_to_a_plain_request_is_refused(void **state)
 
 static void request_in_place_of_a_reply_is_the_wrong_role(void **state)
 {
-    (void)state;
     struct pair p = pair_of(plain, plain);
     run_request(&p);
     memcpy(p.reply, p.request, p.request_len);
@@ -416,7 +383,6 @@ static void request_in_place_of_a_reply_is_the_wrong_role(void **state)
 
 static void the_longest_private_data_are_emitted_and_read(void **state)
 {
-    (void)state;
     static const uint8_t data[508] = {[507] = 7}; // 512 with the enhanced octets
     struct pair p = pair_of(plain, plain);
     p.initiator.private_data = p.responder.private_data = span_of(data, sizeof data);
@@ -432,7 +398,6 @@ static void the_longest_private_data_are_emitted_and_read(void **state)
 
 static void private_data_that_does_not_fit_is_not_emitted(void **state)
 {
-    (void)state;
     static const uint8_t data[513];
     struct pair p = pair_of(plain, plain);
     uint8_t buf[MPA_STARTUP_MAX_LEN];
@@ -449,7 +414,6 @@ static void private_data_that_does_not_fit_is_not_emitted(void **state)
 
 static void every_verdict_has_a_name_and_a_cause(void **state)
 {
-    (void)state;
     for (int v = 0; v < MPA_STARTUP_VERDICT_COUNT; v++) {
         assert_non_null(mpa_startup_verdict_name(v));
     }

@@ -60,7 +60,6 @@ static unsigned iov_count(void)
 
 static void annotated_fpdu_of_the_rfc_comes_out(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(true, false);
     memset(payload, 0, 24);
     put(&tx, 24, MPA_PAYLOAD_REFERENCE);
@@ -71,7 +70,6 @@ static void annotated_fpdu_of_the_rfc_comes_out(void **state)
 
 static void annotated_fpdu_with_a_marker_comes_out(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(true, false);
     memset(payload, 0, sizeof payload);
     put(&tx, 0x1ec - 4 - 6 - 18, MPA_PAYLOAD_REFERENCE);
@@ -90,7 +88,6 @@ static void annotated_fpdu_with_a_marker_comes_out(void **state)
 
 static void short_message_is_one_element(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     put(&tx, 64, MPA_PAYLOAD_REFERENCE);
     assert_int_equal(iov_count(), 1);
@@ -98,7 +95,6 @@ static void short_message_is_one_element(void **state)
 
 static void short_messages_share_an_element(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     for (unsigned i = 0; i < 100; i++) {
         put(&tx, 64, MPA_PAYLOAD_REFERENCE);
@@ -109,7 +105,6 @@ static void short_messages_share_an_element(void **state)
 
 static void long_payload_is_referenced(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     put(&tx, 60000, MPA_PAYLOAD_REFERENCE);
     put(&tx, 60000, MPA_PAYLOAD_REFERENCE);
@@ -123,7 +118,6 @@ static void long_payload_is_referenced(void **state)
 
 static void copied_payload_may_change_afterwards(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     uint8_t expected[70000];
     size_t len = make_fpdu(expected, 18 + 60000, 0);
@@ -147,7 +141,6 @@ static struct mpa_tx fresh_without_crc(void)
 
 static void lent_payload_is_referenced_without_crc(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh_without_crc();
     put(&tx, 60000, MPA_PAYLOAD_LENT);
     unsigned count;
@@ -158,7 +151,6 @@ static void lent_payload_is_referenced_without_crc(void **state)
 
 static void lent_payload_may_change_beside_a_crc(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     put(&tx, 60000, MPA_PAYLOAD_LENT);
     size_t len = flatten();
@@ -171,7 +163,6 @@ static void lent_payload_may_change_beside_a_crc(void **state)
 
 static void lent_payload_is_kept_before_its_memory_goes(void **state)
 {
-    (void)state;
     enum { TAKEN = 30000 };
     static uint8_t before[1 << 18];
     struct mpa_tx tx = fresh_without_crc();
@@ -190,7 +181,6 @@ static void lent_payload_is_kept_before_its_memory_goes(void **state)
 
 static void no_more_is_lent_than_could_be_kept(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh_without_crc();
     while (mpa_tx_has_room(&tx, &batch, 65535, 1, MPA_PAYLOAD_LENT)) {
         put(&tx, 65535 - 18, MPA_PAYLOAD_LENT);
@@ -204,7 +194,6 @@ static void no_more_is_lent_than_could_be_kept(void **state)
 
 static void both_ways_give_the_same_octets(void **state)
 {
-    (void)state;
     for (size_t len = 0; len < 2100; len += 7) {
         struct mpa_tx tx = fresh(false, false);
         put(&tx, len, MPA_PAYLOAD_REFERENCE);
@@ -220,7 +209,6 @@ static void both_ways_give_the_same_octets(void **state)
 
 static void payload_in_pieces_is_one_ulpdu(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     put(&tx, 3000, MPA_PAYLOAD_COPY);
     size_t len = flatten();
@@ -239,7 +227,6 @@ static void payload_in_pieces_is_one_ulpdu(void **state)
 
 static void header_alone_is_an_fpdu(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     assert_int_equal(mpa_tx_put(&tx, &batch, header(), NULL, 0, MPA_PAYLOAD_REFERENCE), 24);
     assert_int_equal(flatten(), 24);
@@ -248,7 +235,6 @@ static void header_alone_is_an_fpdu(void **state)
 
 static void crc_field_is_zero_when_crc_is_off(void **state)
 {
-    (void)state;
     for (unsigned markers = 0; markers < 2; markers++) {
         for (size_t len = 64; len < 3000; len += 2000) {
             struct mpa_tx tx = fresh(markers, false);
@@ -262,7 +248,6 @@ static void crc_field_is_zero_when_crc_is_off(void **state)
 
 static void records_end_with_their_fpdus(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, true);
     put(&tx, 64, MPA_PAYLOAD_REFERENCE);
     put(&tx, 1400, MPA_PAYLOAD_REFERENCE);
@@ -283,7 +268,6 @@ static void records_end_with_their_fpdus(void **state)
 
 static void partial_record_keeps_its_rest(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, true);
     put(&tx, 1400, MPA_PAYLOAD_REFERENCE);
     put(&tx, 64, MPA_PAYLOAD_REFERENCE);
@@ -303,7 +287,6 @@ static void partial_record_keeps_its_rest(void **state)
 
 static void partial_writes_lose_nothing(void **state)
 {
-    (void)state;
     uint8_t whole[8192], parts[8192];
     for (size_t step = 1; step < 900; step += 13) {
         struct mpa_tx tx = fresh(false, false);
@@ -326,7 +309,6 @@ static void partial_writes_lose_nothing(void **state)
 
 static void written_batch_has_all_its_room_again(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     put(&tx, 60000, MPA_PAYLOAD_COPY);
     mpa_batch_advance(&batch, mpa_fpdu_len(60018));
@@ -337,7 +319,6 @@ static void written_batch_has_all_its_room_again(void **state)
 
 static void full_arena_has_no_room(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, false);
     unsigned count = 0;
     while (mpa_tx_has_room(&tx, &batch, 65535, 1, MPA_PAYLOAD_COPY)) {
@@ -350,7 +331,6 @@ static void full_arena_has_no_room(void **state)
 
 static void full_element_array_has_no_room(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(false, true);
     while (mpa_tx_has_room(&tx, &batch, 82, 1, MPA_PAYLOAD_REFERENCE)) {
         put(&tx, 64, MPA_PAYLOAD_REFERENCE);
@@ -364,7 +344,6 @@ static void full_element_array_has_no_room(void **state)
 
 static void room_suffices_with_markers_at_every_offset(void **state)
 {
-    (void)state;
     for (size_t offset = 0; offset < MPA_MARKER_INTERVAL; offset += 4) {
         struct mpa_tx tx = fresh(true, false);
         tx.position = offset;
@@ -381,7 +360,6 @@ static void room_suffices_with_markers_at_every_offset(void **state)
 
 static void longest_ulpdu_with_markers_keeps_fpduptr_in_16_bits(void **state)
 {
-    (void)state;
     assert_int_equal(mpa_tx_mulpdu_max(true), 65014);
     for (size_t offset = 0; offset < MPA_MARKER_INTERVAL; offset += 4) {
         struct mpa_tx tx = fresh(true, false);
@@ -393,7 +371,6 @@ static void longest_ulpdu_with_markers_keeps_fpduptr_in_16_bits(void **state)
 
 static void markers_agreed_on_late_leave_the_mulpdu(void **state)
 {
-    (void)state;
     static const size_t lens[] = {MULPDU_MIN, 1442};
     for (unsigned i = 0; i < 2; i++) {
         struct mpa_tx tx;
@@ -406,7 +383,6 @@ static void markers_agreed_on_late_leave_the_mulpdu(void **state)
 
 static void position_counts_all_octets(void **state)
 {
-    (void)state;
     struct mpa_tx tx = fresh(true, false);
     uint64_t last = 0;
     for (unsigned i = 0; i < 20; i++) {

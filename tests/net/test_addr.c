@@ -16,7 +16,6 @@ static struct net_addr v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 
 static void ipv4_addresses_go_through_both_families(void **state)
 {
-    (void)state;
     static const int families[] = {AF_INET, AF_INET6};
     for (unsigned i = 0; i < 2; i++) {
         struct net_addr a = v4(10, 1, 2, 3), back;
@@ -33,7 +32,6 @@ static void ipv4_addresses_go_through_both_families(void **state)
 
 static void addresses_of_both_families_are_read(void **state)
 {
-    (void)state;
     struct net_addr a, of_ipv4 = v4(10, 1, 2, 3), of_ipv6 = {{0xfe, 0x80, [15] = 7}};
     assert_true(net_addr_parse("10.1.2.3", &a));
     assert_true(net_addr_equal(&a, &of_ipv4));
@@ -47,7 +45,6 @@ static void addresses_of_both_families_are_read(void **state)
 
 static void ipv6_addresses_keep_address_port_and_scope(void **state)
 {
-    (void)state;
     struct net_addr a = {{0xfe, 0x80, [15] = 7}}, back;
     struct sockaddr_storage s;
     uint16_t port = 0;
@@ -63,7 +60,6 @@ static void ipv6_addresses_keep_address_port_and_scope(void **state)
 
 static void scope_is_kept_for_link_local_addresses_only(void **state)
 {
-    (void)state;
     struct sockaddr_in6 s = {.sin6_family = AF_INET6, .sin6_scope_id = 4};
     struct net_addr a;
     uint16_t port;
@@ -81,7 +77,6 @@ static void scope_is_kept_for_link_local_addresses_only(void **state)
 
 static void wildcards_and_groups_are_known(void **state)
 {
-    (void)state;
     struct net_addr any6 = {{0}}, any4 = v4(0, 0, 0, 0), one = v4(10, 0, 0, 1);
     struct net_addr group6 = {{0xff, 2}}, group4 = v4(224, 0, 0, 1), all4 = v4(255, 255, 255, 255);
     assert_true(net_addr_is_any(&any6));
@@ -95,7 +90,6 @@ static void wildcards_and_groups_are_known(void **state)
 
 static void prefixes_are_compared_to_the_bit(void **state)
 {
-    (void)state;
     struct net_addr a = v4(10, 1, 0x80, 1), b = v4(10, 1, 0xff, 2), c = {{10, 1}};
     assert_true(net_addr_has_prefix(&a, &b, 17));
     assert_false(net_addr_has_prefix(&a, &b, 18));
@@ -109,7 +103,6 @@ static void prefixes_are_compared_to_the_bit(void **state)
 
 static void broadcast_is_of_networks_of_three_and_more(void **state)
 {
-    (void)state;
     struct net_addr own = v4(10, 1, 0x40, 1), all17 = v4(10, 1, 0x7f, 255),
                     one = v4(10, 1, 0x7f, 254);
     struct net_addr other = v4(10, 1, 0xff, 255), pair = v4(10, 1, 0x40, 3), v6 = {{0xff}};
@@ -124,7 +117,6 @@ static void broadcast_is_of_networks_of_three_and_more(void **state)
 
 static void flow_turned_twice_and_through_a_tuple_is_itself(void **state)
 {
-    (void)state;
     struct net_flow f = {.local = v4(10, 0, 0, 1),
                          .remote = v4(10, 0, 0, 2),
                          .local_port = 7471,
@@ -141,7 +133,6 @@ static void flow_turned_twice_and_through_a_tuple_is_itself(void **state)
 
 static void flow_of_ipv6_is_shown_in_brackets(void **state)
 {
-    (void)state;
     struct net_flow f = {.local = {{0x20, 1, 0x0d, 0xb8, [15] = 1}},
                          .remote = {{0xfe, 0x80, [14] = 0x12, [15] = 0x34}},
                          .local_port = 7471,
@@ -154,7 +145,6 @@ static void flow_of_ipv6_is_shown_in_brackets(void **state)
 // RFC 9293 section 3.1: both addresses, the protocol and the length, and nothing else.
 static void pseudo_header_is_summed_up(void **state)
 {
-    (void)state;
     struct net_flow f = {.local = v4(10, 1, 2, 3), .remote = v4(192, 168, 4, 5), .local_port = 9};
     uint8_t header[40] = {10, 1, 2, 3, 192, 168, 4, 5, 0, 6, 0, 20};
     assert_int_equal(inet_sum_fold(net_flow_pseudo_sum(&f, 6, 20)),

@@ -23,7 +23,6 @@ static void setup(struct net_flows *t)
 
 static void flows_are_found_while_the_table_grows_and_shrinks(void **state)
 {
-    (void)state;
     struct net_flows t;
     setup(&t);
     for (unsigned i = 0; i < FLOWS; i++) {
@@ -42,7 +41,6 @@ static void flows_are_found_while_the_table_grows_and_shrinks(void **state)
 
 static void flows_that_differ_in_any_number_are_others(void **state)
 {
-    (void)state;
     struct net_flows t;
     setup(&t);
     net_flows_add(&t, &entry[7]);
@@ -57,7 +55,6 @@ static void flows_that_differ_in_any_number_are_others(void **state)
 
 static void a_flow_that_comes_again_is_the_new_one(void **state)
 {
-    (void)state;
     struct net_flows t;
     setup(&t);
     net_flows_add(&t, &entry[7]);

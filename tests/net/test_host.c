@@ -133,7 +133,6 @@ static struct net_connection *on_incoming(void *ctx, struct net_listener *listen
 
 static int setup(void **state)
 {
-    (void)state;
     now = NS_PER_S;
     for (unsigned i = 0; i < 2; i++) {
         struct net_config config = {.secret = {7},
@@ -152,7 +151,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         net_host_check(end[i].host);
         for (unsigned c = 0; c < end[i].connection_count; c++) {
@@ -239,7 +237,6 @@ static struct tcp_header last_sent(const struct end *e)
 
 static void connections_are_made_and_carry_octets(void **state)
 {
-    (void)state;
     listen_at(addr_of(1), 4);
     struct net_connection *c = connect_from(40000);
     talk();
@@ -256,7 +253,6 @@ static void connections_are_made_and_carry_octets(void **state)
 
 static void flow_has_one_connection(void **state)
 {
-    (void)state;
     listen_at(addr_of(1), 4);
     struct net_connection *c = connect_from(40000), second;
     struct tcp_config config = tcp_config_default;
@@ -268,7 +264,6 @@ static void flow_has_one_connection(void **state)
 
 static void wildcard_takes_every_address_of_its_family(void **state)
 {
-    (void)state;
     static const uint8_t any[IPV4_ADDR_LEN];
     listen_at(net_addr_from_ipv4(any), 4);
     connect_from(40000);
@@ -278,7 +273,6 @@ static void wildcard_takes_every_address_of_its_family(void **state)
 
 static void ipv6_wildcard_takes_ipv4_unless_told_not_to(void **state)
 {
-    (void)state;
     listen_at((struct net_addr){{0}}, 4);
     connect_from(40000);
     talk();
@@ -292,7 +286,6 @@ static void ipv6_wildcard_takes_ipv4_unless_told_not_to(void **state)
 
 static void second_listener_at_a_place_is_refused(void **state)
 {
-    (void)state;
     struct tcp_listener_config config = {.connection = tcp_config_default, .half_open_max = 1};
     listen_at(addr_of(1), 4);
     struct net_listener second = {.place = end[1].listener.place};
@@ -340,7 +333,6 @@ static double syn_cost_s(void)
 
 static void syn_costs_the_same_with_ten_thousand_listeners(void **state)
 {
-    (void)state;
     listen_many(0, 1);
     double with_one_s = syn_cost_s();
     listen_many(1, LISTENERS);
@@ -353,7 +345,6 @@ static void syn_costs_the_same_with_ten_thousand_listeners(void **state)
 
 static void full_backlog_makes_the_peer_try_again(void **state)
 {
-    (void)state;
     listen_at(addr_of(1), 1);
     connect_from(40000);
     talk();
@@ -370,7 +361,6 @@ static void full_backlog_makes_the_peer_try_again(void **state)
 
 static void handshake_that_nobody_takes_is_reset(void **state)
 {
-    (void)state;
     listen_at(addr_of(1), 4);
     end[1].takes_incoming = false;
     connect_from(40000);
@@ -381,7 +371,6 @@ static void handshake_that_nobody_takes_is_reset(void **state)
 
 static void lost_syn_ack_is_sent_again_through_the_listener(void **state)
 {
-    (void)state;
     listen_at(addr_of(1), 4);
     connect_from(40000);
     deliver(0);
@@ -394,7 +383,6 @@ static void lost_syn_ack_is_sent_again_through_the_listener(void **state)
 
 static void lost_segment_is_sent_again(void **state)
 {
-    (void)state;
     connect_from(40000);
     end[0].out_count = 0;
     wait_until(0, net_next_deadline(end[0].host));
@@ -403,7 +391,6 @@ static void lost_segment_is_sent_again(void **state)
 
 static void full_port_is_tried_again_when_it_has_room(void **state)
 {
-    (void)state;
     end[0].has_room = false;
     struct net_connection *c = connect_from(40000);
     assert_int_equal(end[0].out_count, 0);
@@ -455,7 +442,6 @@ static void wait_for_octets(size_t len)
 
 static void lost_window_update_is_asked_for(void **state)
 {
-    (void)state;
     struct net_connection *c = connect_to_small_window();
     end[1].is_stalled = true;
     send_zeros(c, SMALL_WINDOW + 200);
@@ -470,7 +456,6 @@ static void lost_window_update_is_asked_for(void **state)
 
 static void sliver_of_a_window_is_used_after_a_while(void **state)
 {
-    (void)state;
     struct net_connection *c = connect_to_small_window();
     end[1].is_stalled = true;
     send_zeros(c, SMALL_WINDOW - 100);
@@ -484,7 +469,6 @@ static void sliver_of_a_window_is_used_after_a_while(void **state)
 
 static void silent_peer_with_a_shut_window_is_given_up(void **state)
 {
-    (void)state;
     struct net_connection *c = connect_to_small_window();
     end[1].is_stalled = true;
     send_zeros(c, SMALL_WINDOW + 200);
@@ -503,7 +487,6 @@ static void silent_peer_with_a_shut_window_is_given_up(void **state)
 
 static void segment_of_nobody_is_answered_with_a_reset(void **state)
 {
-    (void)state;
     connect_from(40000);
     deliver(0);
     assert_int_equal(end[1].out_count, 1);
@@ -517,7 +500,6 @@ static void segment_of_nobody_is_answered_with_a_reset(void **state)
 
 static void resets_are_limited_in_a_second(void **state)
 {
-    (void)state;
     connect_from(40000);
     for (unsigned i = 0; i < RESET_MAX + 2; i++) {
         net_on_segment(end[1].host, &end[0].out[0].flow, NULL,
@@ -532,7 +514,6 @@ static void resets_are_limited_in_a_second(void **state)
 
 static void broken_headers_are_counted_and_not_answered(void **state)
 {
-    (void)state;
     connect_from(40000);
     struct octets *o = &end[0].out[0];
     net_on_segment(end[1].host, &o->flow, NULL, span_of(o->octets, TCP_HEADER_LEN - 1),
@@ -545,7 +526,6 @@ static void broken_headers_are_counted_and_not_answered(void **state)
 
 static void network_is_believed_about_segments_outstanding_only(void **state)
 {
-    (void)state;
     struct net_connection *c = connect_from(40000);
     uint32_t seq = last_sent(&end[0]).seq;
     assert_null(net_on_unreachable(end[0].host, &c->entry.flow, seq + 100, -EHOSTUNREACH));
@@ -558,7 +538,6 @@ static void network_is_believed_about_segments_outstanding_only(void **state)
 
 static void narrower_path_is_that_of_one_address(void **state)
 {
-    (void)state;
     static const uint8_t any[IPV4_ADDR_LEN];
     struct iovec iov = {(void *)"x", 1};
     listen_at(net_addr_from_ipv4(any), 4);
@@ -577,7 +556,6 @@ static void narrower_path_is_that_of_one_address(void **state)
 
 static void messages_about_no_connection_are_counted(void **state)
 {
-    (void)state;
     struct net_flow flow = {.local = addr_of(0), .remote = addr_of(1)};
     assert_null(net_on_unreachable(end[0].host, &flow, 1, -EHOSTUNREACH));
     net_on_path_mss(end[0].host, &flow, 1, 500, now);

@@ -80,7 +80,6 @@ static void make(bool has_ethernet, bool offloads)
 
 static void fresh_interface_has_nothing_to_wait_for(void **state)
 {
-    (void)state;
     make(true, false);
     assert_int_equal(net_iface_next_deadline(&end[0]), INSTANT_NEVER);
 }
@@ -156,21 +155,18 @@ static void segments_cross(struct net_addr local, struct net_addr remote)
 
 static void segments_cross_in_ipv4(void **state)
 {
-    (void)state;
     make(false, false);
     segments_cross(v4(1), v4(2));
 }
 
 static void segments_cross_in_ipv6(void **state)
 {
-    (void)state;
     make(false, false);
     segments_cross(v6(1), v6(2));
 }
 
 static void device_that_cuts_gets_one_large_packet(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v4(1), v4(2));
     unsigned count;
     make(false, true);
@@ -190,7 +186,6 @@ static void device_that_cuts_gets_one_large_packet(void **state)
 // Behind whichever headers: where the checksum belongs, and where the payload begins.
 static void device_that_cuts_is_told_where_the_headers_end(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v6(1), v6(2));
     unsigned count;
     make(true, true);
@@ -212,7 +207,6 @@ static void device_that_cuts_is_told_where_the_headers_end(void **state)
 // The same octets leave again: whoever sends changes nothing of a segment.
 static void segments_may_be_sent_again(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v6(1), v6(2));
     unsigned count;
     make(false, false);
@@ -231,7 +225,6 @@ static void segments_may_be_sent_again(void **state)
 
 static void device_with_room_for_some_takes_the_first_ones(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v6(1), v6(2));
     unsigned count;
     make(false, false);
@@ -244,7 +237,6 @@ static void device_with_room_for_some_takes_the_first_ones(void **state)
 
 static void packets_say_their_class_and_that_they_may_be_marked(void **state)
 {
-    (void)state;
     const struct net_flow flows[] = {flow_between(v4(1), v4(2)), flow_between(v6(1), v6(2))};
     unsigned count;
     make(false, false);
@@ -261,7 +253,6 @@ static void packets_say_their_class_and_that_they_may_be_marked(void **state)
 
 static void segment_with_a_wrong_checksum_is_dropped(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v6(1), v6(2));
     unsigned count;
     make(false, false);
@@ -273,7 +264,6 @@ static void segment_with_a_wrong_checksum_is_dropped(void **state)
 
 static void full_device_takes_nothing_more(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v4(1), v4(2));
     unsigned count;
     make(false, false);
@@ -284,7 +274,6 @@ static void full_device_takes_nothing_more(void **state)
 
 static void packets_of_others_and_from_nobody_are_dropped(void **state)
 {
-    (void)state;
     struct net_flow flows[] = {
         flow_between(v4(1), v4(77)),   // to somebody else
         flow_between(v4(2), v4(2)),    // from the receiver itself
@@ -305,7 +294,6 @@ static void packets_of_others_and_from_nobody_are_dropped(void **state)
 
 static void fragments_are_counted(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v4(1), v4(2));
     unsigned count;
     make(false, false);
@@ -320,7 +308,6 @@ static void fragments_are_counted(void **state)
 
 static void packets_of_a_broken_header_are_counted(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v4(1), v4(2));
     unsigned count;
     make(false, false);
@@ -353,7 +340,6 @@ static enum net_arrival_kind give_with_options(const uint8_t options[4])
 // RFC 9293 section 3.9.2 (MUST-50).
 static void unknown_options_of_ip_are_passed_over(void **state)
 {
-    (void)state;
     static const uint8_t router_alert[] = {148, 4, 0, 0}, unheard_of[] = {0x5e, 3, 7, 0};
     assert_int_equal(give_with_options(router_alert), NET_ARRIVAL_SEGMENT);
     assert_int_equal(give_with_options(unheard_of), NET_ARRIVAL_SEGMENT);
@@ -363,7 +349,6 @@ static void unknown_options_of_ip_are_passed_over(void **state)
 // RFC 7126, where RFC 9293 has MUST-51 to 53: no answer goes where a stranger says.
 static void packets_with_a_route_of_their_sender_are_refused(void **state)
 {
-    (void)state;
     static const uint8_t loose[] = {131, 3, 4, 0}, strict[] = {137, 3, 4, 0};
     assert_int_equal(give_with_options(loose), NET_ARRIVAL_NOTHING);
     assert_int_equal(end[1].counters.bad_packets, 1);
@@ -373,7 +358,6 @@ static void packets_with_a_route_of_their_sender_are_refused(void **state)
 
 static void what_is_no_protocol_of_ours_is_counted(void **state)
 {
-    (void)state;
     enum { UDP_LITE = 136, ETH_TYPE_LLDP = 0x88cc };
     struct net_flow flow = flow_between(v6(1), v6(2));
     unsigned count;
@@ -394,7 +378,6 @@ static void what_is_no_protocol_of_ours_is_counted(void **state)
 
 static void route_is_by_the_local_network_or_the_gateway(void **state)
 {
-    (void)state;
     static const uint8_t far_octets[] = {192, 0, 2, 1};
     struct net_addr local, far = net_addr_from_ipv4(far_octets), far6 = {{0x20, 1}};
     struct net_addr near = v4(50), near6 = v6(50), own = v4(1), own_of_other = v4(2);
@@ -413,7 +396,6 @@ static void route_is_by_the_local_network_or_the_gateway(void **state)
 
 static void no_route_leads_to_a_group_or_to_all_of_a_network(void **state)
 {
-    (void)state;
     static const uint8_t group_octets[] = {224, 0, 0, 1}, of_others_octets[] = {192, 0, 2, 255};
     struct net_addr local, group = net_addr_from_ipv4(group_octets), group6 = {{0xff, 2}};
     struct net_addr all = v4(255), of_others = net_addr_from_ipv4(of_others_octets);
@@ -445,19 +427,16 @@ static void neighbour_is_found(struct net_addr local, struct net_addr remote)
 
 static void neighbour_is_found_by_arp(void **state)
 {
-    (void)state;
     neighbour_is_found(v4(1), v4(2));
 }
 
 static void neighbour_is_found_by_solicitation(void **state)
 {
-    (void)state;
     neighbour_is_found(v6(1), v6(2));
 }
 
 static void far_hosts_are_reached_by_asking_for_the_gateway(void **state)
 {
-    (void)state;
     static const uint8_t far[] = {192, 0, 2, 1};
     struct net_flow flow = flow_between(v4(1), net_addr_from_ipv4(far));
     struct eth_header eth;
@@ -474,7 +453,6 @@ static void far_hosts_are_reached_by_asking_for_the_gateway(void **state)
 
 static void segments_to_who_does_not_answer_are_dropped(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v4(1), v4(2));
     unsigned count;
     make(true, false);
@@ -490,7 +468,6 @@ static void segments_to_who_does_not_answer_are_dropped(void **state)
 
 static void segments_to_where_no_route_leads_are_dropped(void **state)
 {
-    (void)state;
     const struct net_addr far = {{0x20, 1, 0xd, 0xb8, [15] = 1}};
     struct net_flow flow = flow_between(v6(1), far);
     unsigned count;
@@ -503,7 +480,6 @@ static void segments_to_where_no_route_leads_are_dropped(void **state)
 
 static void forwarded_neighbour_messages_are_refused(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v6(1), v6(2));
     unsigned count;
     make(true, false);
@@ -516,7 +492,6 @@ static void forwarded_neighbour_messages_are_refused(void **state)
 
 static void question_for_somebody_else_is_not_answered(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v4(1), v4(3));
     unsigned count;
     make(true, false);
@@ -527,7 +502,6 @@ static void question_for_somebody_else_is_not_answered(void **state)
 
 static void frames_to_other_stations_are_dropped(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v4(1), v4(2));
     unsigned count;
     make(true, false);
@@ -540,7 +514,6 @@ static void frames_to_other_stations_are_dropped(void **state)
 // Its reset would answer everybody's, RFC 1122 section 3.3.6.
 static void segments_in_frames_for_everybody_are_dropped(void **state)
 {
-    (void)state;
     struct net_flow flow = flow_between(v4(1), v4(2));
     unsigned count;
     make(true, false);
@@ -586,7 +559,6 @@ static struct frame icmp_frame(struct net_addr remote, struct net_addr local,
 
 static void echo_is_answered(void **state)
 {
-    (void)state;
     struct icmp_header request = {.type = ICMP_ECHO_REQUEST, .rest = 0x12340001};
     struct frame f = icmp_frame(v4(2), v4(1), &request, (const uint8_t *)"ping", 4);
     make(false, false);
@@ -630,7 +602,6 @@ static struct frame datagram_frame(struct net_addr remote, struct net_addr local
 // RFC 1122 section 3.3.6: of UDP and ICMP too.
 static void packets_to_one_host_in_frames_for_everybody_are_dropped(void **state)
 {
-    (void)state;
     static const uint8_t all_octets[] = {255, 255, 255, 255};
     const struct eth_addr all = {{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}, ours = {{2, [5] = 1}};
     const struct icmp_header request = {.type = ICMP_ECHO_REQUEST, .rest = 0x12340001};
@@ -663,7 +634,6 @@ static enum net_arrival_kind complain(struct net_addr local, struct net_addr rem
 
 static void message_about_a_segment_names_its_connection(void **state)
 {
-    (void)state;
     struct icmp_header h = {.type = ICMP_UNREACHABLE, .code = ICMP_PORT_UNREACHABLE};
     assert_int_equal(complain(v4(1), v4(2), &h, IPV4_HEADER_LEN + 8), NET_ARRIVAL_UNREACHABLE);
     struct net_flow flow = flow_between(v4(1), v4(2));
@@ -678,7 +648,6 @@ static void message_about_a_segment_names_its_connection(void **state)
 
 static void smaller_mtu_of_a_path_is_told_within_bounds(void **state)
 {
-    (void)state;
     struct icmp_header v4_says = {.type = ICMP_UNREACHABLE, .code = ICMP_FRAGMENTATION_NEEDED};
     struct icmp_header v6_says = {.type = ICMPV6_TOO_BIG};
     v4_says.rest = 1400;
@@ -697,7 +666,6 @@ static void smaller_mtu_of_a_path_is_told_within_bounds(void **state)
 
 static void messages_about_nothing_of_ours_are_refused(void **state)
 {
-    (void)state;
     struct icmp_header h = {.type = ICMP_UNREACHABLE, .code = ICMP_HOST_UNREACHABLE};
     assert_int_equal(complain(v4(1), v4(2), &h, IPV4_HEADER_LEN + 7), NET_ARRIVAL_NOTHING);
     assert_int_equal(end[0].counters.bad_icmp, 1);

@@ -94,7 +94,6 @@ static int begin(void **state)
                                          .on_events = on_events,
                                          .on_incoming = on_incoming}};
     struct tcp_listener_config listen = {.connection = tcp_config_default, .half_open_max = 4};
-    (void)state;
     listen.connection.place = (struct place_port){.place = on_place, .on_advance = on_advance};
     connection_count = 0;
     mallopt(M_PERTURB, 0); // who runs the test may have asked for octets in all that is taken
@@ -113,7 +112,6 @@ static void connections_end(void)
 
 static int end(void **state)
 {
-    (void)state;
     connections_end();
     net_listener_destroy(host, &listener);
     net_host_destroy(host);
@@ -184,7 +182,6 @@ static void skip_under_sanitizers(void)
 
 static void idle_connection_takes_two_pages(void **state)
 {
-    (void)state;
     skip_under_sanitizers();
     memset(connection, 0, sizeof connection);
     size_t before = resident_len();
@@ -196,7 +193,6 @@ static void idle_connection_takes_two_pages(void **state)
 
 static void connection_that_was_used_takes_a_few(void **state)
 {
-    (void)state;
     skip_under_sanitizers();
     memset(connection, 0, sizeof connection);
     size_t before = resident_len();
@@ -212,7 +208,6 @@ static void connection_that_was_used_takes_a_few(void **state)
 
 static void memory_of_connections_that_ended_is_given_back(void **state)
 {
-    (void)state;
     skip_under_sanitizers();
     size_t before = resident_len();
     for (unsigned round = 0; round < 5; round++) {

@@ -33,14 +33,12 @@ static bool learn(uint32_t n, const struct eth_addr *eth, enum net_neighbour_new
 
 static int setup(void **state)
 {
-    (void)state;
     net_neighbours_init(&t);
     return 0;
 }
 
 static void neighbour_is_asked_for_once_and_then_known(void **state)
 {
-    (void)state;
     assert_int_equal(use(1, 0), NET_NEIGHBOUR_ASKED);
     assert_true(is_to_ask);
     assert_int_equal(use(1, 0), NET_NEIGHBOUR_ASKED);
@@ -53,7 +51,6 @@ static void neighbour_is_asked_for_once_and_then_known(void **state)
 
 static void silent_neighbour_is_asked_three_times_and_is_then_unreachable(void **state)
 {
-    (void)state;
     const struct net_neighbour *n;
     use(1, 0);
     for (unsigned i = 1; i < NET_NEIGHBOUR_ASK_MAX; i++) {
@@ -71,7 +68,6 @@ static void silent_neighbour_is_asked_three_times_and_is_then_unreachable(void *
 
 static void old_answer_is_used_while_it_is_asked_again(void **state)
 {
-    (void)state;
     const struct net_neighbour *n;
     use(1, 0);
     learn(1, &mac, NET_NEIGHBOUR_ANSWERED, false, 0);
@@ -89,14 +85,12 @@ static void old_answer_is_used_while_it_is_asked_again(void **state)
 
 static void unasked_answers_add_nobody(void **state)
 {
-    (void)state;
     assert_false(learn(1, &mac, NET_NEIGHBOUR_ANSWERED, false, 0));
     assert_int_equal(use(1, 0), NET_NEIGHBOUR_ASKED);
 }
 
 static void unasked_answer_does_not_prove_reachability(void **state)
 {
-    (void)state;
     use(1, 0);
     learn(1, &mac, NET_NEIGHBOUR_ANSWERED, false, 0);
     learn(1, &other, NET_NEIGHBOUR_ANSWERED, false, 1); // nobody asks at this time
@@ -107,7 +101,6 @@ static void unasked_answer_does_not_prove_reachability(void **state)
 
 static void hint_makes_one_ask_and_replaces_nothing(void **state)
 {
-    (void)state;
     use(1, 0);
     learn(1, &mac, NET_NEIGHBOUR_ANSWERED, false, 0);
     assert_false(learn(1, &other, NET_NEIGHBOUR_HINTED, false, 1));
@@ -118,7 +111,6 @@ static void hint_makes_one_ask_and_replaces_nothing(void **state)
 
 static void who_asks_us_is_known_without_asking(void **state)
 {
-    (void)state;
     assert_true(learn(1, &mac, NET_NEIGHBOUR_SAID, true, 0));
     assert_int_equal(use(1, 0), NET_NEIGHBOUR_KNOWN);
     assert_true(eth_addr_equal(&got, &mac));
@@ -126,7 +118,6 @@ static void who_asks_us_is_known_without_asking(void **state)
 
 static void full_table_gives_up_who_was_used_longest_ago(void **state)
 {
-    (void)state;
     for (uint32_t n = 0; n < NET_NEIGHBOUR_MAX; n++) {
         learn(n, &mac, NET_NEIGHBOUR_SAID, true, n);
     }

@@ -16,7 +16,6 @@ enum { ALLOCATIONS_MAX = 100, FLOWS = 257 }; // more than a table begins with
 
 static void host_is_made_whole_or_not_at_all(void **state)
 {
-    (void)state;
     static const struct net_config config = {.secret = {7}};
     struct net_host *host = NULL;
     int64_t before = memory_blocks;
@@ -35,7 +34,6 @@ static void host_is_made_whole_or_not_at_all(void **state)
 
 static void listener_is_made_whole_or_not_at_all(void **state)
 {
-    (void)state;
     static const struct net_config config = {.secret = {7}};
     const struct tcp_listener_config listen = {.connection = tcp_config_default,
                                                .half_open_max = 4};
@@ -59,7 +57,6 @@ static void listener_is_made_whole_or_not_at_all(void **state)
 // It is only slower than it could be.
 static void table_that_cannot_grow_keeps_what_it_has(void **state)
 {
-    (void)state;
     static const uint8_t key[SIPHASH_KEY_LEN] = {1, 2, 3};
     static struct net_flow_entry entry[FLOWS];
     struct net_flows t;

@@ -28,14 +28,12 @@ static void note(unsigned n, uint16_t value, instant_ns now)
 
 static int setup(void **state)
 {
-    (void)state;
     t = (struct net_paths){0};
     return 0;
 }
 
 static void path_is_known_by_its_address(void **state)
 {
-    (void)state;
     note(1, 1000, 0);
     note(2, 900, 0);
     assert_int_equal(mss(1), 1000);
@@ -45,7 +43,6 @@ static void path_is_known_by_its_address(void **state)
 
 static void full_table_forgets_what_was_told_longest_ago(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < NET_PATH_MAX; i++) {
         note(i, 1000, i);
     }
@@ -60,7 +57,6 @@ static void full_table_forgets_what_was_told_longest_ago(void **state)
 
 static void each_is_forgotten_ten_minutes_after_it_was_told(void **state)
 {
-    (void)state;
     note(1, 1000, 0);
     note(2, 1000, 5);
     note(1, 1000, 7);

@@ -43,7 +43,6 @@ static struct findings *findings;
 
 static int setup(void **state)
 {
-    (void)state;
     findings =
         mmap(NULL, sizeof *findings, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return findings == MAP_FAILED ? -1 : 0;
@@ -157,7 +156,6 @@ static void try_others(void)
 
 static void calls_that_reach_others_are_refused(void **state)
 {
-    (void)state;
     in_a_child(try_others);
     for (size_t i = 0; i < OF_OTHERS_COUNT; i++) {
         if (findings->error[i] != EPERM) {
@@ -193,7 +191,6 @@ static void try_bounded(void)
 
 static void signals_limits_and_threads_are_its_own(void **state)
 {
-    (void)state;
     static const int expected[ACTS] = {
         [SIGNAL_OTHER] = EPERM, [LIMITS_OTHER] = EPERM, [CLONE3] = ENOSYS, [NAMESPACE] = EPERM};
     in_a_child(try_bounded);
@@ -211,7 +208,6 @@ static void begin_between(void)
 
 static void capabilities_to_open_devices_alone_are_kept(void **state)
 {
-    (void)state;
     const uint64_t opens = UINT64_C(1) << CAP_DAC_OVERRIDE | UINT64_C(1) << CAP_DAC_READ_SEARCH |
                            UINT64_C(1) << CAP_SYS_RAWIO | UINT64_C(1) << CAP_NET_ADMIN |
                            UINT64_C(1) << CAP_NET_RAW | UINT64_C(1) << CAP_IPC_LOCK;
@@ -272,7 +268,6 @@ static void try_what_all_need(void)
 
 static void calls_that_every_loop_needs_are_left(void **state)
 {
-    (void)state;
     in_a_child(try_what_all_need);
     for (size_t i = 0; i < OF_ALL_COUNT; i++) {
         if (findings->error[i] == EPERM) {
@@ -332,7 +327,6 @@ static void expect_narrowed(const struct ddm *ddm, const int *expected)
 
 static void all_but_what_the_drivers_of_a_chain_name_is_refused(void **state)
 {
-    (void)state;
     struct ddm next = {.driver = &second}, ddm = {.driver = &first, .next = &next};
     static const int expected[NARROWED_ACTS] = {
         [OF_NONE] = EPERM,        [EXECUTABLE] = EPERM, [MADE_EXECUTABLE] = EPERM,
@@ -343,7 +337,6 @@ static void all_but_what_the_drivers_of_a_chain_name_is_refused(void **state)
 
 static void who_reads_files_neither_writes_nor_makes_any(void **state)
 {
-    (void)state;
     struct ddm last = {.driver = &first}, ddm = {.driver = &reader, .next = &last};
     static const int expected[NARROWED_ACTS] = {
         [OF_SECOND] = EPERM,       [OF_NONE] = EPERM,        [EXECUTABLE] = EPERM,
@@ -369,7 +362,6 @@ static void try_to_begin(void)
 
 static void who_makes_threads_makes_no_process(void **state)
 {
-    (void)state;
     static const struct ddm_driver maker = {.calls = first_calls, .makes_threads = true};
     struct ddm ddm = {.driver = &maker};
     chain = &ddm;
@@ -388,7 +380,6 @@ static bool nobody_knows(void)
 
 static void a_driver_whose_calls_nobody_knows_is_not_narrowed(void **state)
 {
-    (void)state;
     static const struct ddm_driver elsewhere = {.calls = first_calls,
                                                 .has_known_calls = nobody_knows};
     static const int expected[NARROWED_ACTS] = {[FOREIGN_SIGNAL] = EPERM};
@@ -414,7 +405,6 @@ static void narrow_between(void)
 
 static void capabilities_that_a_driver_names_alone_are_kept(void **state)
 {
-    (void)state;
     in_a_child(narrow_between);
     const uint32_t kept = findings->before[0].permitted & 1U << CAP_DAC_OVERRIDE;
     assert_int_equal(findings->after[0].permitted, kept);

@@ -21,7 +21,6 @@ static struct fixture {
 
 static int setup(void **state)
 {
-    (void)state;
     static const uint8_t key[STAG_KEY_LEN] = {7};
     memset(&f, 0, sizeof f);
     f.mem = mem_table_create(key, 2048, (struct mem_probe){0});
@@ -35,7 +34,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     mem_table_destroy(f.mem);
     return 0;
 }
@@ -65,7 +63,6 @@ static struct place_counts held(struct craft c)
 
 static void later_messages_and_later_segments_are_let_through(void **state)
 {
-    (void)state;
     struct rdmap_arrival a;
     f.stream.rx[DDP_QN_SEND] = (struct ddp_untagged_queue){.msn = 5, .mo = 100};
     assert_int_equal(check(craft_untagged(RDMAP_SEND, 5, 100, false, "x", 1), &a), RDMAP_ACCEPTED);
@@ -79,7 +76,6 @@ static void later_messages_and_later_segments_are_let_through(void **state)
 
 static void message_numbers_wrap(void **state)
 {
-    (void)state;
     struct rdmap_arrival a;
     f.stream.rx[DDP_QN_SEND].msn = UINT32_MAX;
     assert_int_equal(check(craft_untagged(RDMAP_SEND, 0, 0, true, "x", 1), &a), RDMAP_ACCEPTED);
@@ -89,7 +85,6 @@ static void message_numbers_wrap(void **state)
 
 static void what_the_header_tells_is_checked_as_in_order(void **state)
 {
-    (void)state;
     struct rdmap_arrival a;
     struct craft c = craft_untagged(RDMAP_READ_REQUEST, 3, 0, true, NULL, 27);
     assert_int_equal(check(c, &a), RDMAP_REFUSED_TRUNCATED);
@@ -100,7 +95,6 @@ static void what_the_header_tells_is_checked_as_in_order(void **state)
 
 static void some_messages_are_held_back_as_a_whole(void **state)
 {
-    (void)state;
     f.stream.extensions_may_come = true;
     struct rdmap_arrival terminate = arrival(craft_untagged(RDMAP_TERMINATE, 1, 0, true, NULL, 4));
     assert_false(rdmap_may_place_early(&f.stream, &terminate));
@@ -111,7 +105,6 @@ static void some_messages_are_held_back_as_a_whole(void **state)
 // Without the length in Immediate Data, the octets of a Write are counted in order at its end.
 static void only_a_weft_peer_may_end_a_write_early(void **state)
 {
-    (void)state;
     struct rdmap_arrival write = arrival(craft_tagged(RDMAP_WRITE, f.stag, 0, true, "x", 1));
     struct rdmap_arrival immediate =
         arrival(craft_untagged(RDMAP_IMMEDIATE, 1, 0, true, "abcd\0\1\0\2", 8));
@@ -125,7 +118,6 @@ static void only_a_weft_peer_may_end_a_write_early(void **state)
 
 static void which_messages_may_be_placed_early_is_a_matter_of_their_opcode(void **state)
 {
-    (void)state;
     enum { NEVER, AGREED, ALWAYS };
     static const struct {
         enum rdmap_opcode opcode;
@@ -152,7 +144,6 @@ static void which_messages_may_be_placed_early_is_a_matter_of_their_opcode(void 
 
 static void each_message_is_counted_in_its_class(void **state)
 {
-    (void)state;
     struct place_counts c = held(craft_untagged(RDMAP_SEND_SE, 3, 50, true, NULL, 20));
     assert_int_equal(c.n[RDMAP_HELD_SENDS], 1);
     assert_int_equal(c.n[RDMAP_HELD_SEND_OCTETS], 20);
@@ -185,7 +176,6 @@ static void each_message_is_counted_in_its_class(void **state)
 
 static void write_is_noted_at_an_stag_that_can_be_taken_back(void **state)
 {
-    (void)state;
     uint32_t window;
     assert_int_equal(mem_window_alloc(f.mem, MEM_WINDOW_TYPE_2, f.asker.pd, &window), 0);
     struct mem_binding binding = {
@@ -202,7 +192,6 @@ static void write_is_noted_at_an_stag_that_can_be_taken_back(void **state)
 
 static void response_may_fill_any_part_of_its_window_but_no_more(void **state)
 {
-    (void)state;
     struct sge sge = {0, 100, f.stag};
     struct rdmap_expected_response expected = {.length = 100, .arrived_len = 20, .least_len = 100};
     assert_int_equal(mem_sinks_reserve(f.mem, 1), 0);
@@ -233,7 +222,6 @@ static void response_may_fill_any_part_of_its_window_but_no_more(void **state)
 
 static void stream_moves_on_by_what_was_held(void **state)
 {
-    (void)state;
     struct place_counts counts = {0};
     counts.n[RDMAP_HELD_SENDS] = 3;
     counts.n[RDMAP_HELD_READ_REQUESTS] = 2;
@@ -248,7 +236,6 @@ static void stream_moves_on_by_what_was_held(void **state)
 
 static void write_goes_on_where_its_early_octets_end(void **state)
 {
-    (void)state;
     struct place_counts counts = {0};
     f.stream.is_write_open = false;
     f.stream.written_len = 99; // of one that has ended

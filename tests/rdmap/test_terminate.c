@@ -17,7 +17,6 @@ static size_t untagged(uint8_t *buf, uint8_t opcode, uint32_t qn, uint32_t msn)
 
 static void an_offender_keeps_only_what_was_there(void **state)
 {
-    (void)state;
     uint8_t ulpdu[46] = {0};
     size_t len = untagged(ulpdu, RDMAP_READ_REQUEST, 1, 1);
     struct rdmap_offender o = rdmap_offender_of(span_of(ulpdu, 0));
@@ -37,7 +36,6 @@ static void an_offender_keeps_only_what_was_there(void **state)
 
 static void causes_decide_which_headers_belong(void **state)
 {
-    (void)state;
     uint8_t ulpdu[46] = {0};
     untagged(ulpdu, RDMAP_READ_REQUEST, 1, 1);
     struct rdmap_offender o = rdmap_offender_of(span_of(ulpdu, sizeof ulpdu));
@@ -69,7 +67,6 @@ static size_t request_ulpdu(uint8_t *ulpdu)
 // Octet by octet, whether the ULPDU is there or only header and payload of its segment.
 static void the_message_has_length_header_and_request_of_the_offender(void **state)
 {
-    (void)state;
     uint8_t ulpdu[DDP_UNTAGGED_HEADER_LEN + RDMAP_READ_REQUEST_LEN + 5] = {0};
     const size_t len = request_ulpdu(ulpdu) + 5;
     struct ddp_segment segment = {
@@ -93,7 +90,6 @@ static void the_message_has_length_header_and_request_of_the_offender(void **sta
 // RFC 5040 section 4.8: source, sink and length go on by what was answered.
 static void a_read_that_was_answered_in_part_is_named_where_it_stopped(void **state)
 {
-    (void)state;
     static const uint32_t answered[] = {0, 1, 99, 100};
     for (unsigned i = 0; i < sizeof answered / sizeof answered[0]; i++) {
         uint8_t ulpdu[DDP_UNTAGGED_HEADER_LEN + RDMAP_READ_REQUEST_LEN];
@@ -127,7 +123,6 @@ static struct rdmap_culprit culprit(uint8_t opcode, uint32_t qn, uint32_t msn)
 
 static void a_culprit_is_known_by_its_header(void **state)
 {
-    (void)state;
     assert_int_equal(culprit(RDMAP_SEND_INV, 0, 7).kind, RDMAP_CULPRIT_SEND);
     assert_int_equal(culprit(RDMAP_SEND_INV, 0, 7).msn, 7);
     assert_int_equal(culprit(RDMAP_ATOMIC_REQUEST, 1, 3).kind, RDMAP_CULPRIT_REQUEST);
@@ -147,7 +142,6 @@ static void a_culprit_is_known_by_its_header(void **state)
 
 static void both_readings_are_kept(void **state)
 {
-    (void)state;
     static const uint8_t from_siw[] = {0x20, 0x06, 0, 0};
     struct rdmap_terminate_read read = rdmap_terminate_read(span_of(from_siw, 4), true);
     assert_int_equal(read.cause, TERM_RDMAP_OPCODE);
@@ -161,7 +155,6 @@ static void both_readings_are_kept(void **state)
 
 static void every_refusal_has_a_name_and_a_cause(void **state)
 {
-    (void)state;
     for (int r = RDMAP_ACCEPTED + 1; r < RDMAP_REFUSAL_COUNT; r++) {
         const struct rdmap_refusal_facts *facts = rdmap_refusal_facts((enum rdmap_refusal)r);
         assert_non_null(facts->name);

@@ -29,7 +29,6 @@ static void expect_header(struct rdmap_tx *tx, size_t payload_len, const uint8_t
 
 static void a_write(void **state)
 {
-    (void)state;
     struct rdmap_tx tx;
     rdmap_tx_write(&tx, 0x01020304, 0x1122334455667788, 10);
     static const uint8_t octets[] = {0xc1, 0x40, 1,    2,    3,    4,    0x11,
@@ -40,7 +39,6 @@ static void a_write(void **state)
 
 static void each_kind_of_send(void **state)
 {
-    (void)state;
     static const struct {
         struct rdmap_send send;
         uint8_t control, opcode;
@@ -69,7 +67,6 @@ static void each_kind_of_send(void **state)
 // Ours: bit 10 of the control word, counted from the lowest, and the data in the STag's place.
 static void a_send_with_immediate_between_weft_ends(void **state)
 {
-    (void)state;
     struct rdmap_stream stream = new_stream();
     struct rdmap_tx tx;
     uint32_t immediate;
@@ -97,7 +94,6 @@ static struct rdmap_stream oneshot_stream(uint8_t encoding)
 // wire/test_oneshot.c has all the octets; here, that the stream's encoding counts and comes back.
 static void a_marked_send_in_each_encoding(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t encoding;
         enum oneshot_mark mark;
@@ -127,7 +123,6 @@ static void a_marked_send_in_each_encoding(void **state)
 
 static void wrong_marks_have_refusals_of_their_own(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t agreed, octets[18];
         enum rdmap_refusal refusal;
@@ -154,7 +149,6 @@ static void wrong_marks_have_refusals_of_their_own(void **state)
 
 static void immediate_data(void **state)
 {
-    (void)state;
     struct rdmap_stream stream = new_stream();
     struct rdmap_tx tx;
     uint32_t immediate;
@@ -170,7 +164,6 @@ static void immediate_data(void **state)
 
 static void a_read_request_and_its_response(void **state)
 {
-    (void)state;
     struct rdmap_stream stream = new_stream();
     struct rdmap_tx tx;
     struct rdmap_read_request request = {
@@ -188,7 +181,6 @@ static void a_read_request_and_its_response(void **state)
 
 static void requests_of_both_kinds_share_a_queue(void **state)
 {
-    (void)state;
     struct rdmap_stream stream = new_stream();
     struct rdmap_tx tx;
     struct rdmap_read_request read = {0};
@@ -208,7 +200,6 @@ static void requests_of_both_kinds_share_a_queue(void **state)
 
 static void a_terminate_has_a_queue_of_its_own(void **state)
 {
-    (void)state;
     struct rdmap_stream stream = new_stream();
     struct rdmap_tx tx;
     struct terminate t = terminate_of(TERM_RDMAP_OPCODE);

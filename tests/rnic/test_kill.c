@@ -230,7 +230,6 @@ static void a_peer_that_is_killed_anywhere_is_a_reset_and_leaves_nothing(void **
     static struct victim victims[BATCH];
     const unsigned count = getenv("WEFT_SOAK") != NULL ? KILLS_SOAK : KILLS;
     uint64_t passed[2] = {0};
-    (void)state;
     prng_init(&prng, 12);
     descriptors_note();
     for (unsigned i = 0; i < count; i += BATCH) {

@@ -101,7 +101,6 @@ static bool receive_segment(struct ddp_header *ret)
 
 static void memory_may_go_while_its_octets_wait(void **state)
 {
-    (void)state;
     struct ddp_header header = {0};
     connect_without_crc();
     ask_for_all();

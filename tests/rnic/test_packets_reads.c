@@ -24,7 +24,6 @@ static void read_once(void)
 
 static void a_command_reaches_the_queue_pairs_there_are(void **state)
 {
-    (void)state;
     world_open_pair(RNIC_QP_RC, &clean);
     world_fill(w.devices[1].buf, DEVICE_BUF_LEN);
     rnic_reads_set_allotment(w.devices[0].rnic, SMALL);
@@ -41,7 +40,6 @@ static void a_command_reaches_the_queue_pairs_there_are(void **state)
 
 static void memory_that_is_short_reaches_them_too(void **state)
 {
-    (void)state;
     world_open_pair(RNIC_QP_RC, &clean);
     rnic_reads_set_allotment(w.devices[0].rnic, 2 * SMALL * 2);
     rnic_reads_set_memory(w.devices[0].rnic, RNIC_MEMORY_SENSED, true);
@@ -53,7 +51,6 @@ static void memory_that_is_short_reaches_them_too(void **state)
 
 static void a_queue_pair_that_reads_nothing_has_no_allotment_in_force(void **state)
 {
-    (void)state;
     world_open_pair(RNIC_QP_UD, &clean);
     assert_int_equal(reads().connection_count, 0);
     world_close();
@@ -61,7 +58,6 @@ static void a_queue_pair_that_reads_nothing_has_no_allotment_in_force(void **sta
 
 static void what_was_counted_outlives_the_queue_pair(void **state)
 {
-    (void)state;
     world_open_pair(RNIC_QP_RC, &clean);
     rnic_reads_set_allotment(w.devices[0].rnic, SMALL);
     read_once();

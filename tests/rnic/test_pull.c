@@ -692,7 +692,6 @@ static void a_peer_that_is_killed_is_a_reset(void **state)
 {
     static struct server servers[KILLS];
     struct device device;
-    (void)state;
     atomic_store(&is_held, false);
     for (unsigned i = 0; i < KILLS; i++) {
         server_begin(&servers[i]);

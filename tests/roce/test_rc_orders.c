@@ -240,19 +240,16 @@ static struct count every_order(const struct play *play)
 
 static void every_order_of_eight_packets_does_the_same(void **state)
 {
-    (void)state;
     assert_int_equal(every_order(&(struct play){every_kind, false}).early, 0);
 }
 
 static void so_does_every_order_where_writes_are_placed_beyond_holes(void **state)
 {
-    (void)state;
     assert_true(every_order(&(struct play){every_kind, true}).early > 0);
 }
 
 static void so_does_every_order_of_writes_over_each_other(void **state)
 {
-    (void)state;
     const struct count count = every_order(&(struct play){over_each_other, true});
     assert_true(count.early > 2 * count.orders);
     assert_int_equal(every_order(&(struct play){over_each_other, false}).early, 0);

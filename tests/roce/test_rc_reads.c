@@ -119,7 +119,6 @@ static void read_is_complete(struct device *d, unsigned i, uint32_t len)
 // subsidiary ones are RDMA READ commands, which together ask for just that.
 static void a_read_is_a_first_request_and_subsidiary_ones(void **state)
 {
-    (void)state;
     const uint32_t len = 3 * ALLOTMENT + 100;
     struct device d = open_device(1, ALLOTMENT);
     post(&d, 0, WQE_RDMA_READ, len);
@@ -139,7 +138,6 @@ static void a_read_is_a_first_request_and_subsidiary_ones(void **state)
 // issued with it, and the Read goes on.
 static void a_context_is_taken_used_for_another_and_the_read_goes_on(void **state)
 {
-    (void)state;
     const uint32_t len = 3 * ALLOTMENT;
     struct device d = open_device(1, ALLOTMENT);
     post(&d, 0, WQE_RDMA_READ, len);
@@ -165,7 +163,6 @@ static void a_context_is_taken_used_for_another_and_the_read_goes_on(void **stat
 // The second request is of another type, and of another queue (claims 6 and 18, on these nodes).
 static void a_context_is_taken_for_an_atomic(void **state)
 {
-    (void)state;
     struct device d = open_device(1, ALLOTMENT);
     post(&d, 0, WQE_RDMA_READ, 2 * ALLOTMENT);
     asked(&d, 0, remote, ALLOTMENT);
@@ -184,7 +181,6 @@ static void a_context_is_taken_for_an_atomic(void **state)
 // Undivided the window still cuts, but no context is taken.
 static void an_undivided_read_keeps_its_context(void **state)
 {
-    (void)state;
     struct device d = open_device(1, 0);
     const uint32_t part_len = 16 * PMTU, len = 3 * part_len;
     post(&d, 0, WQE_RDMA_READ, len);
@@ -214,7 +210,6 @@ static void wish(struct device *d, uint32_t len)
 // Requests that are out keep the allotment under which they were made.
 static void another_allotment_holds_from_the_next_request_on(void **state)
 {
-    (void)state;
     struct device d = open_device(1, ALLOTMENT);
     post(&d, 0, WQE_RDMA_READ, 4 * ALLOTMENT);
     asked(&d, 0, remote, ALLOTMENT);
@@ -260,7 +255,6 @@ static void post_read_with(struct device *d, uint32_t flags)
 // At the default number of contexts, on one queue pair.
 static void an_atomic_does_not_wait_for_a_gigabyte(void **state)
 {
-    (void)state;
     struct device d = open_device(128, ALLOTMENT);
     post_gigabyte(&d);
     asked(&d, 0, remote, ALLOTMENT);
@@ -275,7 +269,6 @@ static void an_atomic_does_not_wait_for_a_gigabyte(void **state)
 
 static void a_later_read_passes_if_its_program_says_so(void **state)
 {
-    (void)state;
     for (unsigned passes = 0; passes < 2; passes++) {
         struct device d = open_device(128, ALLOTMENT);
         post_gigabyte(&d);

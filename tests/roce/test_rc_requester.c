@@ -220,7 +220,6 @@ static void a_hole_makes_the_window_smaller(void **state)
 // would make less.
 static void a_message_alone_leaves_at_once_however_late_those_before_were_answered(void **state)
 {
-    (void)state;
     struct rc_end *e = rc_end_open(&(struct rc_end_options){0});
     for (uint32_t i = 0; i < 40; i++) {
         rc_end_post(e, i, WQE_RDMA_WRITE, 0, 64, remote, REMOTE_KEY);

@@ -60,7 +60,6 @@ static void arrive_all(struct end *end, const struct message_packets *m)
 
 static void a_message_is_as_many_packets_as_the_mtu_makes_of_it(void **state)
 {
-    (void)state;
     enum { F, M, L, O };
     static const struct {
         uint32_t len;
@@ -104,7 +103,6 @@ static void a_message_is_as_many_packets_as_the_mtu_makes_of_it(void **state)
 
 static void a_write_says_where_in_its_first_packet(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     struct message_packets m = put(a, WQE_RDMA_WRITE, 3 * MTU);
@@ -117,7 +115,6 @@ static void a_write_says_where_in_its_first_packet(void **state)
 
 static void the_last_packet_is_the_solicited_one(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0];
     end_post_op(a, 1, WQE_SEND, WQE_SOLICITED, 0, 2 * MTU, 0);
@@ -129,7 +126,6 @@ static void the_last_packet_is_the_solicited_one(void **state)
 
 static void the_rest_of_a_message_waits_for_room(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     set_room(a, 1);
@@ -153,7 +149,6 @@ static void the_rest_of_a_message_waits_for_room(void **state)
 
 static void memory_that_goes_within_a_message_stops_the_send_queue(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, 4 * MTU);
@@ -179,7 +174,6 @@ static void memory_that_goes_within_a_message_stops_the_send_queue(void **state)
 
 static void in_sqd_a_message_that_has_begun_is_sent_to_its_end(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0];
     set_room(a, 1);
@@ -201,7 +195,6 @@ static void in_sqd_a_message_that_has_begun_is_sent_to_its_end(void **state)
 
 static void a_message_that_was_cut_by_an_error_is_not_gone_on_with(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0];
     set_room(a, 1);
@@ -219,7 +212,6 @@ static void a_message_that_was_cut_by_an_error_is_not_gone_on_with(void **state)
 
 static void a_message_that_was_cut_by_a_reset_is_not_gone_on_with(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0];
     set_room(a, 1);
@@ -237,7 +229,6 @@ static void a_message_that_was_cut_by_a_reset_is_not_gone_on_with(void **state)
 
 static void a_send_queue_drains_while_a_message_that_has_begun_is_sent(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0];
     struct transport *t = packets_of(a)->t;
@@ -253,7 +244,6 @@ static void a_send_queue_drains_while_a_message_that_has_begun_is_sent(void **st
 
 static void what_the_program_does_not_change_stays(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0];
     set_room(a, 1);
@@ -269,7 +259,6 @@ static void what_the_program_does_not_change_stays(void **state)
 
 static void a_connection_has_one_source_port(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0];
     struct message_packets m = put(a, WQE_SEND, 2 * MTU);
@@ -284,7 +273,6 @@ static void a_connection_has_one_source_port(void **state)
 
 static void a_message_with_a_hole_is_dropped_and_its_receive_used_again(void **state)
 {
-    (void)state;
     for (unsigned lost = 0; lost < 3; lost++) {
         struct world *w = open_world(lost % 2 == 1);
         struct end *a = &w->ends[0], *b = &w->ends[1];
@@ -313,7 +301,6 @@ static void a_message_with_a_hole_is_dropped_and_its_receive_used_again(void **s
 
 static void what_comes_late_does_not_mend_a_hole(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, 3 * MTU);
@@ -329,7 +316,6 @@ static void what_comes_late_does_not_mend_a_hole(void **state)
 
 static void a_write_does_not_go_on_with_a_send(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, 3 * MTU);
@@ -343,7 +329,6 @@ static void a_write_does_not_go_on_with_a_send(void **state)
 
 static void a_message_that_begins_within_another_takes_its_place(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, 3 * MTU);
@@ -357,7 +342,6 @@ static void a_message_that_begins_within_another_takes_its_place(void **state)
 
 static void a_write_goes_beside_a_receive_that_is_kept(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, 3 * MTU);
@@ -462,7 +446,6 @@ static void spoil_rights(struct end *b, struct carried *c)
 
 static void a_packet_that_may_not_be_taken_is_dropped_with_a_reason(void **state)
 {
-    (void)state;
     static const struct {
         const char *counter;
         void (*spoil)(struct end *b, struct carried *c);
@@ -505,7 +488,6 @@ static void a_packet_that_may_not_be_taken_is_dropped_with_a_reason(void **state
 
 static void without_a_receive_a_message_is_dropped_as_a_whole(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     struct message_packets m = put(a, WQE_SEND, 2 * MTU);
@@ -523,7 +505,6 @@ static void without_a_receive_a_message_is_dropped_as_a_whole(void **state)
 
 static void a_receive_that_is_too_short_waits_for_what_fits(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, MTU + 9);
@@ -539,7 +520,6 @@ static void a_receive_that_is_too_short_waits_for_what_fits(void **state)
 
 static void one_of_an_srq_that_is_too_short_completes_with_an_error(void **state)
 {
-    (void)state;
     struct world *w = open_world(true);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, MTU);
@@ -556,7 +536,6 @@ static void one_of_an_srq_that_is_too_short_completes_with_an_error(void **state
 
 static void memory_of_a_receive_that_is_not_ours_ends_the_queue_pair(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, 100);
@@ -572,7 +551,6 @@ static void memory_of_a_receive_that_is_not_ours_ends_the_queue_pair(void **stat
 
 static void a_key_that_is_taken_back_within_a_write_ends_the_write(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     struct message_packets m = put(a, WQE_RDMA_WRITE, 3 * MTU);
@@ -587,7 +565,6 @@ static void a_key_that_is_taken_back_within_a_write_ends_the_write(void **state)
 
 static void a_write_of_no_octets_needs_no_key(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     struct message_packets m = put(a, WQE_RDMA_WRITE, 0);
@@ -599,7 +576,6 @@ static void a_write_of_no_octets_needs_no_key(void **state)
 
 static void a_write_whose_immediate_finds_no_receive_is_placed_and_not_told(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_fill(a, 0, 2 * MTU, 5);
@@ -615,7 +591,6 @@ static void a_write_whose_immediate_finds_no_receive_is_placed_and_not_told(void
 
 static void err_flushes_the_receive_of_a_message_that_is_arriving(void **state)
 {
-    (void)state;
     for (unsigned has_srq = 0; has_srq < 2; has_srq++) {
         struct world *w = open_world(has_srq == 1);
         struct end *a = &w->ends[0], *b = &w->ends[1];
@@ -631,7 +606,6 @@ static void err_flushes_the_receive_of_a_message_that_is_arriving(void **state)
 
 static void reset_gives_the_receive_back_and_forgets_the_peer(void **state)
 {
-    (void)state;
     struct world *w = open_world(true);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_post_receive(b, 7, 0, 2 * MTU);
@@ -653,7 +627,6 @@ static void reset_gives_the_receive_back_and_forgets_the_peer(void **state)
 
 static void who_has_said_nothing_grants_nothing(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     struct message_packets m = put(a, WQE_RDMA_WRITE, MTU);
@@ -674,7 +647,6 @@ static void who_has_said_nothing_grants_nothing(void **state)
 
 static void attributes_that_cannot_be_are_refused(void **state)
 {
-    (void)state;
     static const struct qp_change wrong[] = {
         {.mask = QP_CHANGE_PATH_MTU, .path_mtu = 1500},
         {.mask = QP_CHANGE_DEST_QP_NUM, .dest_qp_num = 0x1000000},
@@ -695,7 +667,6 @@ static void attributes_that_cannot_be_are_refused(void **state)
 
 static void a_capability_out_of_range_is_refused(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct uc_config config = {.wq = w->ends[0].config};
     struct uc *uc = NULL;

@@ -54,7 +54,6 @@ static void give_room(struct end *end, unsigned room)
 
 static void a_packet_says_what_the_work_request_says(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0], *b = &w->ends[1];
     end_fill(a, 0, 13, 5);
@@ -79,7 +78,6 @@ static void a_packet_says_what_the_work_request_says(void **state)
 
 static void a_packet_takes_the_path_of_its_address(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     struct send_wqe *wqe = end_send_slot(a, 1, WQE_SEND, 0);
@@ -101,7 +99,6 @@ static void a_packet_takes_the_path_of_its_address(void **state)
 
 static void the_source_port_is_made_of_the_label_or_of_both_numbers(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0], *b = &w->ends[1];
     post_send(a, 1, 0);
@@ -117,7 +114,6 @@ static void the_source_port_is_made_of_the_label_or_of_both_numbers(void **state
 
 static void a_qkey_with_the_highest_bit_stands_for_the_queue_pairs_own(void **state)
 {
-    (void)state;
     static const struct {
         uint32_t asked, sent;
     } cases[] = {
@@ -140,7 +136,6 @@ static void a_qkey_with_the_highest_bit_stands_for_the_queue_pairs_own(void **st
 
 static void psns_count_and_wrap(void **state)
 {
-    (void)state;
     static const uint32_t psns[] = {PSN_FIRST, 0xffffff, 0, 1};
     struct world *w = open_world();
     struct end *a = &w->ends[0];
@@ -154,7 +149,6 @@ static void psns_count_and_wrap(void **state)
 
 static void a_packet_carries_as_much_as_the_ports_mtu(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     post_send(a, 1, PACKETS_MTU);
@@ -174,7 +168,6 @@ static void a_packet_carries_as_much_as_the_ports_mtu(void **state)
 
 static void what_finds_no_room_waits_in_order(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     give_room(a, 2);
@@ -198,7 +191,6 @@ static void what_finds_no_room_waits_in_order(void **state)
 
 static void memory_that_went_before_there_was_room_is_a_local_error(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     give_room(a, 0);
@@ -217,7 +209,6 @@ static void memory_that_went_before_there_was_room_is_a_local_error(void **state
 
 static void what_left_before_a_failure_was_successful(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     give_room(a, 0);
@@ -235,7 +226,6 @@ static void what_left_before_a_failure_was_successful(void **state)
 
 static void in_sqe_sends_are_flushed_until_rts(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     post_send(a, 1, PACKETS_MTU + 1);
@@ -256,7 +246,6 @@ static void in_sqe_sends_are_flushed_until_rts(void **state)
 
 static void a_state_that_is_taken_for_another_does_not_change(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct transport *t = packets_of(&w->ends[0])->t;
     struct qp_change change = {
@@ -271,7 +260,6 @@ static void a_state_that_is_taken_for_another_does_not_change(void **state)
 
 static void in_sqd_nothing_leaves_until_rts(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     give_room(a, 0);
@@ -296,7 +284,6 @@ static void in_sqd_nothing_leaves_until_rts(void **state)
 
 static void who_did_not_ask_is_not_told_that_the_queue_is_drained(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     packets_modify(&w->ends[0], QP_SQD);
     assert_int_equal(packets_of(&w->ends[0])->events[QP_EVENT_SQ_DRAINED], 0);
@@ -305,7 +292,6 @@ static void who_did_not_ask_is_not_told_that_the_queue_is_drained(void **state)
 
 static void before_rts_nothing_leaves(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     packets_modify(a, QP_RESET);
@@ -324,7 +310,6 @@ static void before_rts_nothing_leaves(void **state)
 
 static void err_flushes_both_queues(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     give_room(a, 0);
@@ -343,7 +328,6 @@ static void err_flushes_both_queues(void **state)
 
 static void with_an_srq_err_says_that_no_more_is_taken(void **state)
 {
-    (void)state;
     struct world *w = world_open(&transport_ud, &(struct world_options){.has_srq = true});
     struct end *a = &w->ends[0];
     end_post_receive(a, 7, 0, 100);
@@ -356,7 +340,6 @@ static void with_an_srq_err_says_that_no_more_is_taken(void **state)
 
 static void reset_forgets_what_is_posted(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     post_send(a, 1, 10);
@@ -373,7 +356,6 @@ static void reset_forgets_what_is_posted(void **state)
 
 static void a_full_completion_queue_ends_the_queue_pair(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     for (unsigned i = 0; i <= cq_capacity(a->send_cq); i++) {
@@ -389,7 +371,6 @@ static void a_full_completion_queue_ends_the_queue_pair(void **state)
 
 static void a_full_completion_queue_ends_a_queue_pair_in_sqe(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct end *a = &w->ends[0];
     give_room(a, 0);
@@ -408,7 +389,6 @@ static void a_full_completion_queue_ends_a_queue_pair_in_sqe(void **state)
 
 static void what_queue_pairs_count_is_summed(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct transport *t = packets_of(&w->ends[0])->t;
     post_send(&w->ends[0], 1, 10);
@@ -422,7 +402,6 @@ static void what_queue_pairs_count_is_summed(void **state)
 
 static void a_silent_queue_pair_tells_nothing_more(void **state)
 {
-    (void)state;
     struct world *w = world_open(&transport_ud, &(struct world_options){.has_srq = true});
     struct end *a = &w->ends[0];
     packets_of(a)->t->ops->silence(packets_of(a)->t);
@@ -437,7 +416,6 @@ static void a_silent_queue_pair_tells_nothing_more(void **state)
 
 static void an_mtu_that_is_none_is_refused(void **state)
 {
-    (void)state;
     static const uint32_t none[] = {0, 128, 255, 300, 1500, 4095, 8192};
     struct world *w = open_world();
     struct ud_config config = {.wq = w->ends[0].config};
@@ -455,7 +433,6 @@ static void an_mtu_that_is_none_is_refused(void **state)
 
 static void sends_alone_may_be_posted(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct transport *t = packets_of(&w->ends[0])->t;
     for (unsigned opcode = 0; opcode < WQE_OPCODE_COUNT; opcode++) {
@@ -467,7 +444,6 @@ static void sends_alone_may_be_posted(void **state)
 
 static void it_says_what_it_is(void **state)
 {
-    (void)state;
     struct world *w = open_world();
     struct transport *t = packets_of(&w->ends[0])->t;
     char buf[200];

@@ -38,7 +38,6 @@ static struct cqe poll(struct cq *cq)
 
 static void an_ipv4_header_stands_in_the_second_half(void **state)
 {
-    (void)state;
     static const uint8_t expected[GRH_LEN] = {
         0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,    0,
         0,    0,    0,    0,    0,    0,    0x45, 0x28, 0x00, 0x40, 0x00, 0x00, 0x40, 0x00,
@@ -56,7 +55,6 @@ static void an_ipv4_header_stands_in_the_second_half(void **state)
 
 static void an_ipv6_header_fills_them(void **state)
 {
-    (void)state;
     static const uint8_t expected[GRH_LEN] = {
         0x62, 0x81, 0x23, 0x45, 0x00, 0x2c, 0x11, 0x40, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         0,    0,    0,    1,    0xfd, 0,    0,    0,    0,    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
@@ -75,7 +73,6 @@ static void an_ipv6_header_fills_them(void **state)
 
 static void a_completion_says_from_whom_it_came(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *a = &w->ends[0], *b = &w->ends[1];
     struct carried c = make_packet(w);
@@ -101,7 +98,6 @@ static void a_completion_says_from_whom_it_came(void **state)
 
 static void the_header_may_lie_in_several_elements(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *b = &w->ends[1];
     struct carried c = make_packet(w);
@@ -202,7 +198,6 @@ static const struct {
 
 static void what_is_not_for_it_is_dropped_with_a_reason(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof spoilt / sizeof spoilt[0]; i++) {
         struct world *w = open_world(false);
         struct end *b = &w->ends[1];
@@ -226,7 +221,6 @@ static void what_is_not_for_it_is_dropped_with_a_reason(void **state)
 
 static void without_a_receive_it_is_dropped(void **state)
 {
-    (void)state;
     for (unsigned has_srq = 0; has_srq < 2; has_srq++) {
         struct world *w = open_world(has_srq == 1);
         struct end *b = &w->ends[1];
@@ -241,7 +235,6 @@ static void without_a_receive_it_is_dropped(void **state)
 
 static void a_receive_of_an_srq_that_is_too_short_completes_with_an_error(void **state)
 {
-    (void)state;
     struct world *w = open_world(true);
     struct end *b = &w->ends[1];
     struct carried c = make_packet(w);
@@ -258,7 +251,6 @@ static void a_receive_of_an_srq_that_is_too_short_completes_with_an_error(void *
 
 static void memory_that_is_not_ours_ends_the_queue_pair(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *b = &w->ends[1];
     struct carried c = make_packet(w);
@@ -276,7 +268,6 @@ static void memory_that_is_not_ours_ends_the_queue_pair(void **state)
 
 static void a_full_completion_queue_ends_the_queue_pair(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *b = &w->ends[1];
     struct carried c = make_packet(w);
@@ -292,7 +283,6 @@ static void a_full_completion_queue_ends_the_queue_pair(void **state)
 
 static void a_limited_member_of_the_partition_may_speak(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *b = &w->ends[1];
     struct carried c = make_packet(w);
@@ -305,7 +295,6 @@ static void a_limited_member_of_the_partition_may_speak(void **state)
 
 static void it_takes_packets_wherever_it_may(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *b = &w->ends[1];
     struct carried c = make_packet(w);
@@ -329,7 +318,6 @@ static void it_takes_packets_wherever_it_may(void **state)
 
 static void the_qkey_may_change(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct end *b = &w->ends[1];
     struct carried c = make_packet(w);
@@ -364,7 +352,6 @@ static void post_to_group(struct end *end)
 
 static void all_that_are_attached_get_a_copy(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     const struct in6_addr group = packets_group();
     assert_int_equal(ud_attach(ud_of_end(&w->ends[0]), &group), 0); // the sender too
@@ -384,7 +371,6 @@ static void all_that_are_attached_get_a_copy(void **state)
 
 static void a_copy_needs_the_qkey_too(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     const struct in6_addr group = packets_group();
     struct end *b = &w->ends[1];
@@ -400,7 +386,6 @@ static void a_copy_needs_the_qkey_too(void **state)
 
 static void it_is_detached_as_often_as_it_was_attached(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct ud *ud = ud_of_end(&w->ends[0]);
     const struct in6_addr group = packets_group();
@@ -418,7 +403,6 @@ static void it_is_detached_as_often_as_it_was_attached(void **state)
 
 static void a_group_in_the_place_of_another_begins_anew(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct ud *ud = ud_of_end(&w->ends[0]);
     const struct in6_addr one = {.s6_addr = {0xff, 0x0e, [15] = 1}};
@@ -436,7 +420,6 @@ static void a_group_in_the_place_of_another_begins_anew(void **state)
 
 static void groups_are_so_many_at_most(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct ud *ud = ud_of_end(&w->ends[0]);
     struct in6_addr group = {.s6_addr = {0xff, 0x0e}};
@@ -456,7 +439,6 @@ static void groups_are_so_many_at_most(void **state)
 
 static void an_address_that_is_no_group_is_refused(void **state)
 {
-    (void)state;
     struct world *w = open_world(false);
     struct ud *ud = ud_of_end(&w->ends[0]);
     const struct in6_addr none[] = {

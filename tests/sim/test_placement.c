@@ -38,13 +38,11 @@ static struct placed read_over_a_bad_path(bool extensions, bool markers)
 
 static void between_weft_ends_the_start_of_a_segment_is_believed(void **state)
 {
-    (void)state;
     assert_true(read_over_a_bad_path(true, false).at_initiator > 0);
 }
 
 static void a_foreign_peers_segments_are_not_believed(void **state)
 {
-    (void)state;
     struct placed placed = read_over_a_bad_path(false, false);
     assert_int_equal(placed.at_initiator, 0);
     assert_int_equal(placed.at_responder, 0);
@@ -52,7 +50,6 @@ static void a_foreign_peers_segments_are_not_believed(void **state)
 
 static void a_foreign_peers_markers_are_believed(void **state)
 {
-    (void)state;
     assert_true(read_over_a_bad_path(false, true).at_initiator > 0);
 }
 

@@ -31,7 +31,6 @@ static bool any_is_reading(const struct crowd *c)
 // Both ways of cutting: by the requester (towards an RFC peer), by the responder.
 static void a_thousand_readers_on_four_contexts_all_get_their_share(void **state)
 {
-    (void)state;
     unsigned rounds = getenv("WEFT_SOAK") != NULL ? 20 : 1;
     for (unsigned form = 0; form < 2; form++) {
         struct crowd *c = open_crowd(1000, 4, form == 1);
@@ -56,7 +55,6 @@ static void a_thousand_readers_on_four_contexts_all_get_their_share(void **state
 // Endless readers: whoever waits gets a context within a turn of all others.
 static void endless_readers_are_served_evenly(void **state)
 {
-    (void)state;
     struct crowd *c = open_crowd(64, 4, true);
     uint64_t least = UINT64_MAX, most = 0;
     for (unsigned step = 0; step < 40000; step++) {
@@ -82,7 +80,6 @@ static void endless_readers_are_served_evenly(void **state)
 
 static void the_allotment_may_change_at_any_time(void **state)
 {
-    (void)state;
     for (unsigned form = 0; form < 2; form++) {
         struct crowd *c = open_crowd(20, 4, form == 1);
         for (unsigned step = 0; step < 20000; step++) {
@@ -117,7 +114,6 @@ static void the_allotment_may_change_at_any_time(void **state)
 // Memory taken away at the source between two subsidiaries: who reads from it fails, once.
 static void an_invalidated_source_fails_each_read_once(void **state)
 {
-    (void)state;
     for (unsigned form = 0; form < 2; form++) {
         struct crowd *c = open_crowd(10, 4, form == 1);
         for (unsigned i = 0; i < c->count; i++) {
@@ -168,7 +164,6 @@ static uint64_t change_count(const struct crowd *c, unsigned side, enum allotmen
 // The peer's notice is one of the events: it is what changes the value at the other node each time.
 static void an_operators_command_changes_it_at_both_nodes(void **state)
 {
-    (void)state;
     for (unsigned side = 0; side < 2; side++) {
         struct crowd *c = open_crowd(1, 4, true);
         expect_both(c, ALLOTMENT);
@@ -183,7 +178,6 @@ static void an_operators_command_changes_it_at_both_nodes(void **state)
 
 static void short_memory_changes_it_at_both_nodes(void **state)
 {
-    (void)state;
     for (unsigned side = 0; side < 2; side++) {
         struct crowd_options o = {
             .count = 1,
@@ -202,7 +196,6 @@ static void short_memory_changes_it_at_both_nodes(void **state)
 
 static void waiting_readers_change_it_at_both_nodes(void **state)
 {
-    (void)state;
     struct crowd_options o = {
         .count = 24,
         .nic = {crowd_config(4, 16384), crowd_config(4, 16384)},
@@ -221,7 +214,6 @@ static void waiting_readers_change_it_at_both_nodes(void **state)
 
 static void a_long_pipe_changes_it_at_both_nodes(void **state)
 {
-    (void)state;
     struct crowd_options o = {
         .count = 1,
         .nic = {crowd_config(2, ALLOTMENT), crowd_config(2, ALLOTMENT)},
@@ -238,7 +230,6 @@ static void a_long_pipe_changes_it_at_both_nodes(void **state)
 // A Read of 64 KiB takes microseconds here, so it would have one request last as long as all of it.
 static void one_that_reads_alone_changes_it_at_both_nodes_until_another_reads(void **state)
 {
-    (void)state;
     struct crowd_options o = {
         .count = 2,
         .nic = {crowd_config(4, ALLOTMENT), crowd_config(4, ALLOTMENT)},

@@ -23,7 +23,6 @@ static void open_with(unsigned count)
 
 static void duplicate_is_what_says_nothing_new_of_what_is_outstanding(void **state)
 {
-    (void)state;
     const struct tcp_counters *counters;
     open_with(5);
     counters = &s.tcb->counters;
@@ -48,7 +47,6 @@ static void duplicate_is_what_says_nothing_new_of_what_is_outstanding(void **sta
 
 static void end_of_the_peers_octets_is_no_duplicate(void **state)
 {
-    (void)state;
     open_with(2);
     peer_segment(&s, TCP_FIN | TCP_ACK, 1, 1, 0, NULL);
     assert_int_equal(s.tcb->counters.duplicate_acks, 0);
@@ -61,7 +59,6 @@ static void end_of_the_peers_octets_is_no_duplicate(void **state)
 // RFC 2883 section 4: the first block, of what is acknowledged or lies in the second.
 static void block_tells_of_what_came_twice_below_the_ack_or_in_the_next_block(void **state)
 {
-    (void)state;
     static const struct {
         uint32_t left, right, left2, right2;
         bool is_dsack;
@@ -89,7 +86,6 @@ static void block_tells_of_what_came_twice_below_the_ack_or_in_the_next_block(vo
 
 static void block_is_of_octets_that_were_sent(void **state)
 {
-    (void)state;
     static const struct {
         uint32_t left, right;
         bool is_bad;
@@ -137,7 +133,6 @@ static uint32_t open_sent_twice(duration_ns rtt_ns)
 // before in any case (RFC 6298 section 5, Karn).
 static void what_was_sent_twice_is_measured_by_the_timestamp_that_comes_back(void **state)
 {
-    (void)state;
     static const struct {
         duration_ns known_ns;
         uint32_t age_ms; // of the timestamp
@@ -179,7 +174,6 @@ static void what_was_sent_twice_is_measured_by_the_timestamp_that_comes_back(voi
 // RFC 7661: in slow start half of it, in this round trip or the one before.
 static void window_grows_if_it_was_used(void **state)
 {
-    (void)state;
     static const struct {
         unsigned counts[3]; // of segments in a round trip; the window is 10 at first
         bool grows;         // in the last

@@ -23,7 +23,6 @@ static void peer_fin(uint32_t seq, uint32_t ack)
 
 static void we_close_first(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_closes();
     expect_flags(&s, TCP_FIN | TCP_ACK, 1);
@@ -46,7 +45,6 @@ static void we_close_first(void **state)
 
 static void peer_closes_first(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_fin(1, 1);
     expect_ack(&s, 2);
@@ -66,7 +64,6 @@ static void peer_closes_first(void **state)
 
 static void both_close_at_the_same_time(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_closes();
     expect_flags(&s, TCP_FIN | TCP_ACK, 1);
@@ -80,7 +77,6 @@ static void both_close_at_the_same_time(void **state)
 
 static void fin_that_acknowledges_ours_leads_to_time_wait_at_once(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_closes();
     expect_flags(&s, TCP_FIN | TCP_ACK, 1);
@@ -92,7 +88,6 @@ static void fin_that_acknowledges_ours_leads_to_time_wait_at_once(void **state)
 
 static void fin_goes_with_the_last_octets(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     struct iovec iov = {(void *)"", 1};
     uint8_t octet = script_octet(0);
@@ -108,7 +103,6 @@ static void fin_goes_with_the_last_octets(void **state)
 
 static void lost_fin_is_sent_again(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_closes();
     expect_flags(&s, TCP_FIN | TCP_ACK, 1);
@@ -121,7 +115,6 @@ static void lost_fin_is_sent_again(void **state)
 
 static void fin_of_the_peer_again_restarts_time_wait(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_closes();
     expect_flags(&s, TCP_FIN | TCP_ACK, 1);
@@ -137,7 +130,6 @@ static void fin_of_the_peer_again_restarts_time_wait(void **state)
 
 static void abort_says_so_and_ends_at_once(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 100, 0);
     expect_data(&s, 1, 100);
@@ -153,7 +145,6 @@ static void abort_says_so_and_ends_at_once(void **state)
 
 static void reset_of_the_peer_ends_the_connection(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_segment(&s, TCP_RST, 1, 0, 0, NULL);
     assert_true(s.events & TCP_EVENT_OVER);
@@ -163,7 +154,6 @@ static void reset_of_the_peer_ends_the_connection(void **state)
 
 static void segment_of_no_connection_is_answered_with_an_acceptable_reset(void **state)
 {
-    (void)state;
     struct tcp_header reply;
     struct tcp_segment segment = {
         .header = {.src_port = 1, .dst_port = 2, .seq = 100, .ack = 200, .flags = TCP_ACK}};

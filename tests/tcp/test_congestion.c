@@ -82,7 +82,6 @@ static struct watch send_over(uint64_t seed, unsigned loss, enum tcp_cc_kind cc,
 
 static void no_loss_makes_the_window_larger(void **state)
 {
-    (void)state;
     static const unsigned losses[] = {10, 31, 51, 102};
     for (uint64_t seed = 1; seed <= 10; seed++) {
         for (unsigned i = 0; i < sizeof losses / sizeof losses[0]; i++) {
@@ -96,7 +95,6 @@ static void no_loss_makes_the_window_larger(void **state)
 // Reno's mean is 1.2 / sqrt(0.1), four.
 static void heavy_loss_keeps_the_window_at_a_few_segments(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct watch w = send_over(seed, 102, TCP_CC_CUBIC, 50 * NS_PER_US);
         assert_true(w.losses > 20);
@@ -106,7 +104,6 @@ static void heavy_loss_keeps_the_window_at_a_few_segments(void **state)
 
 static void waiting_for_a_repair_is_no_part_of_a_round_trip(void **state)
 {
-    (void)state;
     static const unsigned losses[] = {10, 31, 102};
     for (uint64_t seed = 1; seed <= 10; seed++) {
         for (unsigned i = 0; i < sizeof losses / sizeof losses[0]; i++) {
@@ -120,7 +117,6 @@ static void waiting_for_a_repair_is_no_part_of_a_round_trip(void **state)
 // segment again, and a probe of the tail went before it.
 static void path_that_stands_still_costs_neither_octets_nor_the_window(void **state)
 {
-    (void)state;
     struct net net;
     net_init(&net, 1);
     net.delay_ns = 2 * NS_PER_MS;
@@ -143,7 +139,6 @@ static void path_that_stands_still_costs_neither_octets_nor_the_window(void **st
 // has 143 segments lost; what is lost here is what avoidance finds the queue's end by.
 static void first_slow_start_ends_before_a_slow_queue_overflows(void **state)
 {
-    (void)state;
     struct net net;
     net_init(&net, 1);
     net.delay_ns = 5 * NS_PER_MS;

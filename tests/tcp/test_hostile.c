@@ -8,7 +8,6 @@ static struct script s;
 
 static void blind_reset_in_the_window_is_challenged(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     assert_int_equal(peer_segment(&s, TCP_RST, 500, 0, 0, NULL), TCP_REFUSED_BAD_RST);
     struct script_segment *challenge = next_segment(&s);
@@ -22,7 +21,6 @@ static void blind_reset_in_the_window_is_challenged(void **state)
 
 static void blind_syn_is_challenged(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     assert_int_equal(peer_segment(&s, TCP_SYN, 500, 0, 0, &s.peer), TCP_REFUSED_BAD_SYN);
     assert_int_equal(next_segment(&s)->reason, TCP_REASON_CHALLENGE_ACK);
@@ -35,7 +33,6 @@ static void blind_syn_is_challenged(void **state)
 
 static void blind_octets_need_a_plausible_acknowledgement(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 1000, 0);
     s.out_read = s.out_count;
@@ -50,7 +47,6 @@ static void blind_octets_need_a_plausible_acknowledgement(void **state)
 
 static void challenges_are_few_in_a_second(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     for (unsigned i = 0; i < 1000; i++) {
         peer_segment(&s, TCP_RST, 500 + i, 0, 0, NULL);
@@ -66,7 +62,6 @@ static void challenges_are_few_in_a_second(void **state)
 
 static void two_who_disagree_do_not_answer_each_other_for_ever(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     for (unsigned i = 0; i < 1000; i++) {
         peer_segment(&s, TCP_ACK, 90000, 1, 0, NULL);
@@ -85,7 +80,6 @@ static void with_timestamps(struct script *script)
 
 static void segment_with_an_old_timestamp_is_refused(void **state)
 {
-    (void)state;
     script_open(&s, with_timestamps);
     struct tcp_options ts = {.has_timestamps = true, .ts_value = 999};
     assert_int_equal(peer_segment(&s, TCP_ACK, 1, 1, 100, &ts), TCP_REFUSED_OLD_TIMESTAMP);
@@ -98,7 +92,6 @@ static void segment_with_an_old_timestamp_is_refused(void **state)
 
 static void timestamps_wrap_and_age(void **state)
 {
-    (void)state;
     script_open(&s, with_timestamps);
     s.tcb->config.delayed_ack_ns = 0; // an echo goes with each ACK
     struct tcp_options ts = {.has_timestamps = true, .ts_value = 1000 + (1U << 30)};
@@ -120,7 +113,6 @@ static void timestamps_wrap_and_age(void **state)
 
 static void segment_without_the_agreed_timestamp_is_refused_in_silence(void **state)
 {
-    (void)state;
     script_open(&s, with_timestamps);
     assert_int_equal(peer_segment(&s, TCP_ACK, 1, 1, 100, NULL), TCP_REFUSED_NO_TIMESTAMP);
     expect_nothing(&s);
@@ -131,7 +123,6 @@ static void segment_without_the_agreed_timestamp_is_refused_in_silence(void **st
 
 static void timestamp_of_octets_beyond_a_hole_is_not_echoed(void **state)
 {
-    (void)state;
     script_open(&s, with_timestamps);
     struct tcp_options ts = {.has_timestamps = true, .ts_value = 2000};
     peer_segment(&s, TCP_ACK, 1001, 1, 100, &ts);
@@ -144,7 +135,6 @@ static void timestamp_of_octets_beyond_a_hole_is_not_echoed(void **state)
 
 static void sack_of_what_was_not_sent_is_refused(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 5000, 0);
     s.out_read = s.out_count;
@@ -159,7 +149,6 @@ static void sack_of_what_was_not_sent_is_refused(void **state)
 
 static void optimistic_acknowledgement_is_refused(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 5000, 0);
     s.out_read = s.out_count;
@@ -173,7 +162,6 @@ static void optimistic_acknowledgement_is_refused(void **state)
 
 static void many_small_acknowledgements_grow_the_window_by_octets_only(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 10000, 0);
     s.out_read = s.out_count;
@@ -188,7 +176,6 @@ static void many_small_acknowledgements_grow_the_window_by_octets_only(void **st
 
 static void conflicting_octets_do_not_replace_what_was_placed(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 1000);
     uint8_t lie[1000];
@@ -204,7 +191,6 @@ static void conflicting_octets_do_not_replace_what_was_placed(void **state)
 
 static void flood_of_tiny_segments_is_bounded(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     for (uint32_t seq = 3; seq < 40000; seq += 2) {
         peer_data(&s, seq, 1);
@@ -222,7 +208,6 @@ static void flood_of_tiny_segments_is_bounded(void **state)
 
 static void shut_window_admits_an_acknowledgement(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 1000, 0);
     s.out_read = s.out_count;

@@ -39,7 +39,6 @@ static struct path path(duration_ns rtt_ns)
 
 static void round_trips_that_stay_go_on(void **state)
 {
-    (void)state;
     struct path p = path(20 * NS_PER_MS);
     for (unsigned i = 0; i < 100; i++) {
         assert_false(round_of(&p, SAMPLES, 20 * NS_PER_MS));
@@ -50,7 +49,6 @@ static void round_trips_that_stay_go_on(void **state)
 // An eighth of what it was, but never less than 4 ms nor more than 16.
 static void growth_that_counts_is_an_eighth_between_4_and_16_ms(void **state)
 {
-    (void)state;
     static const struct {
         duration_ns before, still, grown;
     } known[] = {{NS_PER_MS / 10, 4 * NS_PER_MS, 41 * NS_PER_MS / 10},
@@ -67,7 +65,6 @@ static void growth_that_counts_is_an_eighth_between_4_and_16_ms(void **state)
 
 static void one_short_round_trip_in_a_round_says_that_no_queue_stands(void **state)
 {
-    (void)state;
     struct path p = path(20 * NS_PER_MS);
     const tcp_seq end = p.nxt;
     tcp_hystart_on_sample(&p.h, 20 * NS_PER_MS, end - SAMPLES, end);
@@ -77,7 +74,6 @@ static void one_short_round_trip_in_a_round_says_that_no_queue_stands(void **sta
 
 static void seven_samples_of_a_round_are_too_few_to_tell(void **state)
 {
-    (void)state;
     struct path p = path(20 * NS_PER_MS);
     round_of(&p, SAMPLES - 1, 60 * NS_PER_MS);
     assert_int_equal(tcp_hystart_divisor(&p.h), 1);
@@ -86,7 +82,6 @@ static void seven_samples_of_a_round_are_too_few_to_tell(void **state)
 // ... but it is what the next one is compared with.
 static void round_of_few_samples_counts_as_the_one_before(void **state)
 {
-    (void)state;
     struct path p = path(20 * NS_PER_MS);
     round_of(&p, SAMPLES - 1, 60 * NS_PER_MS);
     round_of(&p, SAMPLES, 62 * NS_PER_MS);
@@ -95,7 +90,6 @@ static void round_of_few_samples_counts_as_the_one_before(void **state)
 
 static void slow_start_is_over_behind_five_conservative_rounds(void **state)
 {
-    (void)state;
     struct path p = path(20 * NS_PER_MS);
     for (unsigned i = 1; i < ROUNDS; i++) { // the one in which it begins among them
         assert_false(round_of(&p, SAMPLES, 40 * NS_PER_MS));
@@ -106,7 +100,6 @@ static void slow_start_is_over_behind_five_conservative_rounds(void **state)
 // Somebody else's burst, or a peer that was not run for a while.
 static void shorter_round_trips_bring_slow_start_back(void **state)
 {
-    (void)state;
     struct path p = path(20 * NS_PER_MS);
     round_of(&p, SAMPLES, 40 * NS_PER_MS);
     round_of(&p, SAMPLES, 39 * NS_PER_MS);
@@ -139,7 +132,6 @@ static bool cc_round(struct tcp_cc *cc, tcp_seq end, duration_ns rtt_ns, bool is
 
 static void conservative_window_grows_by_a_quarter(void **state)
 {
-    (void)state;
     struct tcp_cc cc = window();
     cc_round(&cc, 1000, 20 * NS_PER_MS, true);
     cc_round(&cc, 2000, 40 * NS_PER_MS, true);
@@ -149,7 +141,6 @@ static void conservative_window_grows_by_a_quarter(void **state)
 
 static void window_is_the_threshold_when_slow_start_is_over(void **state)
 {
-    (void)state;
     struct tcp_cc cc = window();
     cc_round(&cc, 1000, 20 * NS_PER_MS, true);
     for (unsigned i = 1; i < ROUNDS; i++) {
@@ -161,7 +152,6 @@ static void window_is_the_threshold_when_slow_start_is_over(void **state)
 
 static void rounds_of_a_window_that_was_not_the_limit_tell_nothing(void **state)
 {
-    (void)state;
     struct tcp_cc cc = window();
     cc_round(&cc, 1000, 20 * NS_PER_MS, true);
     cc_round(&cc, 2000, 20 * NS_PER_MS, false);
@@ -174,7 +164,6 @@ static void rounds_of_a_window_that_was_not_the_limit_tell_nothing(void **state)
 // RFC 9406 section 4.2: the first slow start alone; a loss ends it.
 static void slow_start_behind_a_loss_is_not_watched(void **state)
 {
-    (void)state;
     struct tcp_cc cc = window();
     cc_round(&cc, 1000, 20 * NS_PER_MS, true);
     cc_round(&cc, 2000, 40 * NS_PER_MS, true);

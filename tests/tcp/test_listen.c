@@ -17,7 +17,6 @@ static instant_ns now;
 
 static int set_up(void **state)
 {
-    (void)state;
     struct tcp_listener_config config = {.connection = tcp_config_default,
                                          .half_open_max = HALF_OPEN_MAX,
                                          .syn_ack_retries = 2,
@@ -30,7 +29,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     tcp_listener_check(listener);
     tcp_listener_destroy(listener);
     return 0;
@@ -87,7 +85,6 @@ static void expect_refusal(enum tcp_listen_refusal refusal, bool has_reset)
 
 static void syn_is_answered_with_what_both_can_do(void **state)
 {
-    (void)state;
     struct tcp_options some = {.mss = 1400, .sack_permitted = true};
     arrives(1, TCP_SYN, IRS, 0, &some);
     assert_true(answer.has_reply);
@@ -102,7 +99,6 @@ static void syn_is_answered_with_what_both_can_do(void **state)
 
 static void acknowledgement_completes_the_handshake(void **state)
 {
-    (void)state;
     arrives(1, TCP_SYN, IRS, 0, &all);
     uint32_t iss = answer.reply.seq;
     assert_int_equal(answer.reply.options.ts_echo, 900);
@@ -122,7 +118,6 @@ static void acknowledgement_completes_the_handshake(void **state)
 
 static void wrong_acknowledgement_is_answered_with_a_reset(void **state)
 {
-    (void)state;
     arrives(1, TCP_SYN, IRS, 0, &all);
     uint32_t iss = answer.reply.seq;
     arrives(1, TCP_ACK, IRS + 1, iss + 2, &later);
@@ -136,7 +131,6 @@ static void wrong_acknowledgement_is_answered_with_a_reset(void **state)
 
 static void other_segments_are_refused_by_name(void **state)
 {
-    (void)state;
     arrives(1, TCP_RST, IRS, 0, NULL);
     expect_refusal(TCP_LISTEN_REFUSED_RST, false);
     arrives(1, TCP_SYN | TCP_FIN, IRS, 0, NULL);
@@ -161,7 +155,6 @@ static void other_segments_are_refused_by_name(void **state)
 
 static void reset_ends_a_handshake_only_at_the_right_number(void **state)
 {
-    (void)state;
     arrives(1, TCP_SYN, IRS, 0, &all);
     arrives(1, TCP_RST, IRS + 2, 0, NULL);
     expect_challenge(TCP_LISTEN_REFUSED_BAD_RST);
@@ -175,7 +168,6 @@ static void reset_ends_a_handshake_only_at_the_right_number(void **state)
 
 static void syn_again_gets_the_same_answer(void **state)
 {
-    (void)state;
     arrives(1, TCP_SYN, IRS, 0, &all);
     uint32_t iss = answer.reply.seq;
     now += NS_PER_S / 2;
@@ -190,7 +182,6 @@ static void syn_again_gets_the_same_answer(void **state)
 
 static void answer_is_sent_again_and_then_given_up(void **state)
 {
-    (void)state;
     struct tcp_tuple tuple = tuple_of(1), to;
     struct tcp_header reply;
     arrives(1, TCP_SYN, IRS, 0, &all);
@@ -212,7 +203,6 @@ static void answer_is_sent_again_and_then_given_up(void **state)
 
 static void flood_of_syns_takes_no_more_than_the_queue_and_lets_the_newest_in(void **state)
 {
-    (void)state;
     for (unsigned peer = 0; peer < 1000; peer++) {
         arrives(peer, TCP_SYN, IRS, 0, &all);
         assert_true(answer.has_reply);
@@ -227,7 +217,6 @@ static void flood_of_syns_takes_no_more_than_the_queue_and_lets_the_newest_in(vo
 
 static void initial_sequence_numbers_follow_time_and_secret(void **state)
 {
-    (void)state;
     static const uint8_t one[TCP_SECRET_LEN] = {1}, two[TCP_SECRET_LEN] = {2};
     struct tcp_tuple a = tuple_of(1), b = tuple_of(2);
     uint32_t isn = tcp_isn(one, &a, now);
@@ -244,7 +233,6 @@ static uint16_t mss_of_path(void *ctx, const struct tcp_tuple *tuple)
 
 static void answer_tells_the_segment_size_of_the_peer_s_path(void **state)
 {
-    (void)state;
     unsigned asked = 0;
     struct tcp_listener_config config = {.connection = tcp_config_default,
                                          .path_mss = mss_of_path,

@@ -51,7 +51,6 @@ static enum tcp_sent_condition condition_of(unsigned index)
 
 static void dsack_widens_the_window_once_in_a_round(void **state)
 {
-    (void)state;
     begin();
     assert_int_equal(loss.rack.reo_wnd_mult, 1);
     tcp_rack_adapt(&loss.rack, true, false, 1000, 5000);
@@ -64,7 +63,6 @@ static void dsack_widens_the_window_once_in_a_round(void **state)
 // RFC 8985 section 6.2, step 4: for 16 recoveries without a DSACK.
 static void widened_window_is_given_up_after_sixteen_recoveries(void **state)
 {
-    (void)state;
     begin();
     tcp_rack_adapt(&loss.rack, true, false, 0, 1000);
     for (unsigned i = 0; i < 15; i++) {
@@ -87,7 +85,6 @@ static void widened_window_is_given_up_after_sixteen_recoveries(void **state)
 // A quarter of the least round trip, times what DSACKs have made of it, and no more than a round.
 static void window_is_a_quarter_of_the_round_trip_per_widening(void **state)
 {
-    (void)state;
     static const unsigned quarters[] = {1, 2, 3, 4, 4};
     for (unsigned i = 0; i < sizeof quarters / sizeof quarters[0]; i++) {
         begin();
@@ -109,7 +106,6 @@ static void window_is_a_quarter_of_the_round_trip_per_widening(void **state)
 // Without a sign of reordering three segments behind a hole, or a recovery, are enough.
 static void without_reordering_nothing_is_waited_for(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         bool is_in_recovery = i == 1 || i == 3, has_reordering = i >= 2;
         begin();
@@ -127,7 +123,6 @@ static void without_reordering_nothing_is_waited_for(void **state)
 // was seen, may be on its way.
 static void timeout_gives_up_the_first_and_what_is_older_than_a_round(void **state)
 {
-    (void)state;
     for (unsigned has_reordering = 0; has_reordering < 2; has_reordering++) {
         duration_ns window = has_reordering ? RTT_NS / 4 : 0;
         begin();
@@ -154,7 +149,6 @@ static void timeout_gives_up_the_first_and_what_is_older_than_a_round(void **sta
 
 static void round_trips_are_of_what_was_sent_once(void **state)
 {
-    (void)state;
     begin();
     send_at(10);
     send_at(30);
@@ -176,7 +170,6 @@ static void round_trips_are_of_what_was_sent_once(void **state)
 
 static void what_a_probe_may_have_called_for_is_no_round_trip(void **state)
 {
-    (void)state;
     begin();
     send_at(10);
     send_at(20);
@@ -191,7 +184,6 @@ static void what_a_probe_may_have_called_for_is_no_round_trip(void **state)
 
 static void segment_below_the_highest_that_arrived_shows_reordering(void **state)
 {
-    (void)state;
     begin();
     send_at(10);
     send_at(10);
@@ -214,7 +206,6 @@ static void segment_below_the_highest_that_arrived_shows_reordering(void **state
 
 static void probe_waits_two_round_trips_and_for_a_delayed_ack(void **state)
 {
-    (void)state;
     begin();
     assert_int_equal(tcp_loss_probe_delay(&rtt, false), 2 * RTT_NS);
     assert_int_equal(tcp_loss_probe_delay(&rtt, true), 2 * RTT_NS + TCP_MAX_ACK_DELAY_NS);
@@ -233,7 +224,6 @@ struct probe_case {
 // RFC 8985 section 7.4.2: does this ACK show that the probe repaired a loss?
 static void ack_of_a_probe_tells_whether_it_repaired_a_loss(void **state)
 {
-    (void)state;
     static const struct probe_case cases[] = {
         {"before its end", true, 999, true, true, false, true},
         {"new octets, acknowledged", false, 1000, false, false, false, false},
@@ -261,7 +251,6 @@ static void ack_of_a_probe_tells_whether_it_repaired_a_loss(void **state)
 // The next sample allows another, whatever becomes of the octets of the one before.
 static void probe_that_is_forgotten_stands_in_the_way_of_no_other(void **state)
 {
-    (void)state;
     for (unsigned is_retrans = 0; is_retrans < 2; is_retrans++) {
         begin();
         tcp_loss_on_probe_sent(&loss, 1000, 1, is_retrans);
@@ -274,7 +263,6 @@ static void probe_that_is_forgotten_stands_in_the_way_of_no_other(void **state)
 
 static void third_duplicate_is_a_loss_and_only_that_one(void **state)
 {
-    (void)state;
     begin();
     assert_false(tcp_loss_on_dup_ack(&loss));
     assert_false(tcp_loss_on_dup_ack(&loss));

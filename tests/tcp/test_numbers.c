@@ -19,7 +19,6 @@ enum { MSS = 1000 };
 
 static void segment_is_acceptable_as_table_6_says(void **state)
 {
-    (void)state;
     static const struct {
         tcp_seq seq;
         uint64_t len;
@@ -42,7 +41,6 @@ static void segment_is_acceptable_as_table_6_says(void **state)
 
 static void reset_is_believed_at_the_edge_only(void **state)
 {
-    (void)state;
     assert_int_equal(tcp_rst_judge(100, 100, 110), TCP_RST_EXACT);
     assert_int_equal(tcp_rst_judge(100, 100, 100), TCP_RST_EXACT);
     assert_int_equal(tcp_rst_judge(101, 100, 110), TCP_RST_CHALLENGE);
@@ -53,7 +51,6 @@ static void reset_is_believed_at_the_edge_only(void **state)
 
 static void acknowledgement_must_be_of_the_last_window(void **state)
 {
-    (void)state;
     assert_int_equal(tcp_ack_judge(1000, 1000, 2000, 500), TCP_ACK_OK);
     assert_int_equal(tcp_ack_judge(2000, 1000, 2000, 500), TCP_ACK_OK);
     assert_int_equal(tcp_ack_judge(2001, 1000, 2000, 500), TCP_ACK_NEW);
@@ -63,7 +60,6 @@ static void acknowledgement_must_be_of_the_last_window(void **state)
 
 static void number_from_the_wire_is_the_nearest(void **state)
 {
-    (void)state;
     tcp_seq first = tcp_seq_first(0xfffffff0);
     assert_int_equal(tcp_seq_near(first, 0x10), first + 0x20); // across the wrap
     assert_int_equal(tcp_seq_near(first + 0x20, 0xfffffff0), first);
@@ -75,7 +71,6 @@ static void number_from_the_wire_is_the_nearest(void **state)
 
 static void timeout_follows_the_formulas(void **state)
 {
-    (void)state;
     struct tcp_rtt rtt;
     tcp_rtt_init(&rtt, 1000, NS_PER_US);
     assert_int_equal(tcp_rtt_rto(&rtt), NS_PER_S); // before any sample
@@ -92,7 +87,6 @@ static void timeout_follows_the_formulas(void **state)
 // RFC 4015 section 3.2, step 11.
 static void round_trip_behind_a_spurious_timeout_counts_whole(void **state)
 {
-    (void)state;
     struct tcp_rtt rtt;
     tcp_rtt_init(&rtt, 1000, NS_PER_US);
     tcp_rtt_on_sample(&rtt, 80 * NS_PER_MS);
@@ -105,7 +99,6 @@ static void round_trip_behind_a_spurious_timeout_counts_whole(void **state)
 
 static void timeout_has_bounds_and_doubles_between_them(void **state)
 {
-    (void)state;
     struct tcp_rtt rtt;
     tcp_rtt_init(&rtt, 200 * NS_PER_MS, NS_PER_US);
     tcp_rtt_on_sample(&rtt, 1000);
@@ -122,7 +115,6 @@ static void timeout_has_bounds_and_doubles_between_them(void **state)
 
 static void timeout_is_longer_than_a_round_trip_that_never_varies(void **state)
 {
-    (void)state;
     struct tcp_rtt rtt;
     tcp_rtt_init(&rtt, 10 * NS_PER_MS, 5 * NS_PER_MS);
     for (unsigned i = 0; i < 100; i++) {
@@ -133,7 +125,6 @@ static void timeout_is_longer_than_a_round_trip_that_never_varies(void **state)
 
 static void no_round_trip_is_too_short(void **state)
 {
-    (void)state;
     struct tcp_rtt rtt;
     tcp_rtt_init(&rtt, 0, NS_PER_US);
     for (unsigned i = 0; i < 100; i++) {
@@ -147,7 +138,6 @@ static void no_round_trip_is_too_short(void **state)
 
 static void least_round_trip_is_forgotten_after_two_windows(void **state)
 {
-    (void)state;
     struct tcp_rtt rtt;
     tcp_rtt_init(&rtt, 0, NS_PER_US);
     tcp_rtt_on_least(&rtt, 10, 0);
@@ -161,7 +151,6 @@ static void least_round_trip_is_forgotten_after_two_windows(void **state)
 
 static void initial_window_is_that_of_rfc_6928(void **state)
 {
-    (void)state;
     static const struct {
         uint32_t mss, window;
     } known[] = {{536, 5360}, {1460, 14600}, {3000, 14600}, {8960, 17920}};
@@ -174,7 +163,6 @@ static void initial_window_is_that_of_rfc_6928(void **state)
 
 static void slow_start_grows_by_what_is_acknowledged_and_ends_at_ssthresh(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     tcp_cc_init(&cc, TCP_CC_NEWRENO, MSS);
     cc.ssthresh = 12500;
@@ -186,7 +174,6 @@ static void slow_start_grows_by_what_is_acknowledged_and_ends_at_ssthresh(void *
 
 static void reno_grows_by_one_segment_in_a_window(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     tcp_cc_init(&cc, TCP_CC_NEWRENO, MSS);
     cc.ssthresh = cc.cwnd;
@@ -200,7 +187,6 @@ static void reno_grows_by_one_segment_in_a_window(void **state)
 
 static void window_that_was_not_the_limit_does_not_grow(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     tcp_cc_init(&cc, TCP_CC_CUBIC, MSS);
     tcp_cc_on_ack(&cc, 5 * MSS, false, 0, 0);
@@ -221,7 +207,6 @@ static instant_ns cubic_run(struct tcp_cc *cc, instant_ns now, duration_ns rtt, 
 
 static void cubic_is_back_at_its_old_window_after_k_seconds(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     duration_ns rtt = 100 * NS_PER_MS;
     tcp_cc_init(&cc, TCP_CC_CUBIC, MSS);
@@ -240,7 +225,6 @@ static void cubic_is_back_at_its_old_window_after_k_seconds(void **state)
 
 static void cubic_is_never_slower_than_reno_would_be(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     tcp_cc_init(&cc, TCP_CC_CUBIC, MSS);
     cc.cwnd = 20 * MSS;
@@ -252,7 +236,6 @@ static void cubic_is_never_slower_than_reno_would_be(void **state)
 
 static void cubic_makes_room_when_its_window_shrinks_from_loss_to_loss(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     tcp_cc_init(&cc, TCP_CC_CUBIC, MSS);
     cc.cwnd = 100 * MSS;
@@ -264,7 +247,6 @@ static void cubic_makes_room_when_its_window_shrinks_from_loss_to_loss(void **st
 
 static void timeout_leaves_one_segment_and_halves_once(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     tcp_cc_init(&cc, TCP_CC_NEWRENO, MSS);
     tcp_cc_on_timeout(&cc, 10 * MSS, true);
@@ -278,7 +260,6 @@ static void timeout_leaves_one_segment_and_halves_once(void **state)
 
 static void recovery_sends_in_proportion_to_what_arrives(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     struct tcp_recovery rec = {.phase = TCP_PHASE_OPEN};
     uint32_t pipe = 19 * MSS, sent = 0;
@@ -304,7 +285,6 @@ static void recovery_sends_in_proportion_to_what_arrives(void **state)
 
 static void what_arrives_is_replaced_even_where_more_was_sent_before(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     struct tcp_recovery rec = {.phase = TCP_PHASE_OPEN};
     tcp_cc_init(&cc, TCP_CC_NEWRENO, MSS);
@@ -319,7 +299,6 @@ static void what_arrives_is_replaced_even_where_more_was_sent_before(void **stat
 
 static void recovery_is_taken_back_only_if_all_of_it_was_needless(void **state)
 {
-    (void)state;
     struct tcp_cc cc;
     struct tcp_recovery rec = {.phase = TCP_PHASE_OPEN};
     tcp_cc_init(&cc, TCP_CC_CUBIC, MSS);
@@ -339,7 +318,6 @@ static void recovery_is_taken_back_only_if_all_of_it_was_needless(void **state)
 
 static void defaults_are_what_the_rfcs_ask_for(void **state)
 {
-    (void)state;
     const struct tcp_config *c = &tcp_config_default;
     assert_int_equal(c->mss, 1500 - 40);                        // RFC 6691, over Ethernet
     assert_int_equal(c->mss_unsaid, 536);                       // RFC 9293 MUST-15
@@ -358,7 +336,6 @@ static void defaults_are_what_the_rfcs_ask_for(void **state)
 
 static void every_reason_and_refusal_has_a_name_of_its_own(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < TCP_REASON_COUNT; i++) {
         assert_true(strlen(tcp_reason_name(i)) > 1);
         for (unsigned k = 0; k < i; k++) {

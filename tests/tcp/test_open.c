@@ -25,7 +25,6 @@ static void wish_all(struct script *script)
 
 static void syn_offers_what_is_wished(void **state)
 {
-    (void)state;
     begin_connect(wish_all);
     const struct tcp_options *o = &s.out[0].header.options;
     assert_int_equal(o->mss, SCRIPT_MSS);
@@ -40,7 +39,6 @@ static void syn_offers_what_is_wished(void **state)
 // RFC 5681 section 3.1: of one segment after a SYN,ACK that had to be sent again.
 static void who_had_to_answer_twice_begins_with_one_segment(void **state)
 {
-    (void)state;
     for (unsigned is_again = 0; is_again < 2; is_again++) {
         script_prepare(&s);
         script_begin(&s);
@@ -60,7 +58,6 @@ static void who_had_to_answer_twice_begins_with_one_segment(void **state)
 // RFC 7323 section 7.1: the peer takes a value that went back for an old segment's.
 static void the_clock_of_the_answer_to_a_syn_goes_on(void **state)
 {
-    (void)state;
     enum { OFFSET = 1000000 };
     script_prepare(&s);
     wish_all(&s);
@@ -85,7 +82,6 @@ static void the_clock_of_the_answer_to_a_syn_goes_on(void **state)
 
 static void what_the_peer_does_not_offer_is_not_used(void **state)
 {
-    (void)state;
     begin_connect(wish_all);
     expect_flags(&s, TCP_SYN, 0);
     struct tcp_options none = {.mss = 500};
@@ -102,7 +98,6 @@ static void what_the_peer_does_not_offer_is_not_used(void **state)
 
 static void timestamps_take_their_octets_from_the_segment(void **state)
 {
-    (void)state;
     begin_connect(wish_all);
     expect_flags(&s, TCP_SYN, 0);
     s.peer = (struct tcp_options){
@@ -120,7 +115,6 @@ static void timestamps_take_their_octets_from_the_segment(void **state)
 
 static void peer_without_an_mss_gets_536(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     peer_segment(&s, TCP_SYN | TCP_ACK, 0, 1, 0, NULL);
@@ -131,7 +125,6 @@ static void peer_without_an_mss_gets_536(void **state)
 
 static void tiny_mss_is_taken_for_the_least(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     struct tcp_options o = {.mss = 1};
@@ -143,7 +136,6 @@ static void tiny_mss_is_taken_for_the_least(void **state)
 
 static void shift_count_beyond_14_is_taken_for_14(void **state)
 {
-    (void)state;
     begin_connect(wish_all);
     expect_flags(&s, TCP_SYN, 0);
     struct tcp_options o = {.mss = 1000, .has_scale = true, .scale = 255};
@@ -155,7 +147,6 @@ static void shift_count_beyond_14_is_taken_for_14(void **state)
 
 static void syn_is_sent_again_with_growing_patience_and_then_given_up(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     for (unsigned wait_s = 1; wait_s <= 32; wait_s *= 2) {
@@ -173,7 +164,6 @@ static void syn_is_sent_again_with_growing_patience_and_then_given_up(void **sta
 
 static void lost_syn_makes_the_beginning_cautious(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     script_wait(&s, NS_PER_S);
     peer_segment(&s, TCP_SYN | TCP_ACK, 0, 1, 0, &s.peer);
@@ -185,7 +175,6 @@ static void lost_syn_makes_the_beginning_cautious(void **state)
 
 static void reset_in_answer_to_the_syn_is_a_refusal(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     assert_int_equal(peer_segment(&s, TCP_RST, 0, 0, 0, NULL), TCP_REFUSED_BAD_RST); // blind
@@ -197,7 +186,6 @@ static void reset_in_answer_to_the_syn_is_a_refusal(void **state)
 
 static void acknowledgement_of_something_else_is_answered_with_a_reset(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     assert_int_equal(peer_segment(&s, TCP_SYN | TCP_ACK, 0, 77, 0, &s.peer),
@@ -210,7 +198,6 @@ static void acknowledgement_of_something_else_is_answered_with_a_reset(void **st
 
 static void segment_without_a_syn_is_passed_over(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     assert_int_equal(peer_segment(&s, 0, 0, 0, 10, NULL), TCP_REFUSED_NOT_SYN);
@@ -220,7 +207,6 @@ static void segment_without_a_syn_is_passed_over(void **state)
 
 static void both_may_open_at_the_same_time(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     peer_segment(&s, TCP_SYN, 0, 0, 0, &s.peer);
@@ -238,7 +224,6 @@ static void both_may_open_at_the_same_time(void **state)
 
 static void crossing_syn_ack_is_sent_again_when_it_was_lost(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     peer_segment(&s, TCP_SYN, 0, 0, 0, &s.peer);
@@ -252,7 +237,6 @@ static void crossing_syn_ack_is_sent_again_when_it_was_lost(void **state)
 
 static void octets_with_the_syn_ack_are_taken(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     struct tcp_header h = {.seq = s.irs,
@@ -270,7 +254,6 @@ static void octets_with_the_syn_ack_are_taken(void **state)
 
 static void octets_given_before_the_peer_has_answered_go_with_the_ack(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     user_send(&s, 100, 0);
@@ -282,7 +265,6 @@ static void octets_given_before_the_peer_has_answered_go_with_the_ack(void **sta
 
 static void close_before_the_peer_has_answered_forgets_all(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     tcp_close(s.tcb, s.now);
@@ -294,7 +276,6 @@ static void close_before_the_peer_has_answered_forgets_all(void **state)
 
 static void unreachable_host_ends_an_open_but_not_a_connection(void **state)
 {
-    (void)state;
     begin_connect(NULL);
     expect_flags(&s, TCP_SYN, 0);
     tcp_on_unreachable(s.tcb, s.iss + 5, -EHOSTUNREACH); // not outstanding: a guess

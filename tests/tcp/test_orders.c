@@ -180,7 +180,6 @@ static unsigned permute(unsigned *order, unsigned from, unsigned count, unsigned
 static void every_order_of_eight_segments(void **state)
 {
     static const unsigned buffered[] = {0, 0xff, 0x5a};
-    (void)state;
     for (unsigned k = 0; k < sizeof buffered / sizeof buffered[0]; k++) {
         unsigned order[8] = {0, 1, 2, 3, 4, 5, 6, 7};
         assert_int_equal(permute(order, 0, 8, buffered[k]), 40320);
@@ -220,7 +219,6 @@ static void run_holes(unsigned arrived, unsigned buffered, bool is_up, bool is_f
 static void every_way_in_which_four_holes_lie_among_sixteen_segments(void **state)
 {
     unsigned runs = 0;
-    (void)state;
     for (unsigned arrived = 0; arrived < 1U << SEGMENTS_MAX; arrived++) {
         if (hole_count(arrived) > 4) {
             continue;

@@ -118,7 +118,6 @@ static uint64_t comparisons_among(unsigned count, tcp_seq seq)
 
 static void search_among_256_takes_nine_comparisons_at_most(void **state)
 {
-    (void)state;
     for (tcp_seq seq = BASE; seq < BASE + 2600; seq++) {
         assert_true(comparisons_among(256, seq) <= 9);
     }
@@ -127,7 +126,6 @@ static void search_among_256_takes_nine_comparisons_at_most(void **state)
 
 static void counters_add_up_when_ranges_join(void **state)
 {
-    (void)state;
     struct tcp_ranges r;
     uint64_t comparisons = 0;
     struct place_counts a = {{1, 0, 5}}, b = {{0, 2, 5}}, c = {{1, 1, 1}};

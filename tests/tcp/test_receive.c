@@ -5,7 +5,6 @@ static struct script s;
 
 static void octets_in_order_are_handed_up_at_once(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1, 1000);
     assert_int_equal(s.handed, 1000);
@@ -17,7 +16,6 @@ static void octets_in_order_are_handed_up_at_once(void **state)
 
 static void octets_beyond_a_hole_are_placed_at_once_and_delivered_when_it_closes(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 1000);
     assert_int_equal(s.placed_octets, 1000);
@@ -33,7 +31,6 @@ static void octets_beyond_a_hole_are_placed_at_once_and_delivered_when_it_closes
 
 static void second_hole_may_close_before_the_first(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 500);
     expect_sack(&s, 1, 1, 1001, 1501);
@@ -52,7 +49,6 @@ static void second_hole_may_close_before_the_first(void **state)
 
 static void one_segment_fills_a_hole_and_more_beyond_it(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 500);
     expect_sack(&s, 1, 1, 1001, 1501);
@@ -68,7 +64,6 @@ static void one_segment_fills_a_hole_and_more_beyond_it(void **state)
 
 static void what_is_there_already_is_never_offered_again(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 1000);
     expect_sack(&s, 1, 1, 1001, 2001);
@@ -82,7 +77,6 @@ static void what_is_there_already_is_never_offered_again(void **state)
 
 static void old_octets_are_reported_as_duplicates(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1, 1000);
     peer_data(&s, 1001, 1000);
@@ -95,7 +89,6 @@ static void old_octets_are_reported_as_duplicates(void **state)
 
 static void duplicate_beyond_a_hole_is_followed_by_the_block_that_holds_it(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 1000);
     expect_sack(&s, 1, 1, 1001, 2001);
@@ -112,7 +105,6 @@ static void duplicate_beyond_a_hole_is_followed_by_the_block_that_holds_it(void 
 
 static void duplicate_in_a_segment_that_closes_the_first_hole_is_reported(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 1000);
     expect_sack(&s, 1, 1, 1001, 2001);
@@ -128,7 +120,6 @@ static void duplicate_in_a_segment_that_closes_the_first_hole_is_reported(void *
 
 static void blocks_of_the_last_segments_are_repeated_latest_first(void **state)
 {
-    (void)state;
     static const uint32_t order[] = {5001, 1001, 9001, 3001, 7001};
     script_open(&s, NULL);
     for (unsigned i = 0; i < sizeof order / sizeof order[0]; i++) {
@@ -143,7 +134,6 @@ static void blocks_of_the_last_segments_are_repeated_latest_first(void **state)
 
 static void arrival_in_front_of_a_block_kept_otherwise_makes_one_of_both(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.beyond = PLACE_BUFFER;
     peer_data(&s, 2001, 1000);
@@ -158,7 +148,6 @@ static void arrival_in_front_of_a_block_kept_otherwise_makes_one_of_both(void **
 
 static void single_octet_can_be_buffered(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.beyond = PLACE_BUFFER;
     peer_data(&s, 2, 1);
@@ -171,7 +160,6 @@ static void single_octet_can_be_buffered(void **state)
 
 static void dropped_octets_are_not_acknowledged_and_offered_when_they_come_again(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.beyond = PLACE_DROP; // say, the CRC was wrong
     peer_data(&s, 1001, 1000);
@@ -185,7 +173,6 @@ static void dropped_octets_are_not_acknowledged_and_offered_when_they_come_again
 
 static void dropped_in_order_octets_are_not_acknowledged_either(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.in_order = PLACE_DROP;
     peer_data(&s, 1, 1000);
@@ -200,7 +187,6 @@ static void dropped_in_order_octets_are_not_acknowledged_either(void **state)
 
 static void buffered_octets_are_handed_up_in_order_later(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.beyond = PLACE_BUFFER;
     peer_data(&s, 1001, 1000);
@@ -217,7 +203,6 @@ static void buffered_octets_are_handed_up_in_order_later(void **state)
 
 static void placed_and_buffered_ranges_stay_apart_but_are_one_to_the_peer(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 1000);
     expect_sack(&s, 1, 1, 1001, 2001);
@@ -233,7 +218,6 @@ static void placed_and_buffered_ranges_stay_apart_but_are_one_to_the_peer(void *
 
 static void answer_about_a_part_is_followed_by_an_offer_of_the_rest(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.answer_len_max = 300;
     peer_data(&s, 1001, 1000);
@@ -248,7 +232,6 @@ static void answer_about_a_part_is_followed_by_an_offer_of_the_rest(void **state
 
 static void stalled_port_gets_nothing_until_it_is_resumed(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.in_order = s.from_buffer = PLACE_BUFFER;
     peer_data(&s, 1, 1000);
@@ -270,7 +253,6 @@ static void stalled_port_gets_nothing_until_it_is_resumed(void **state)
 
 static void refused_advance_holds_back_what_follows(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 1000);
     expect_sack(&s, 1, 1, 1001, 2001);
@@ -291,7 +273,6 @@ static void refused_advance_holds_back_what_follows(void **state)
 
 static void window_closes_while_the_port_is_stalled_and_its_edge_never_moves_back(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.in_order = s.from_buffer = PLACE_BUFFER;
     uint32_t edge = 0;
@@ -316,7 +297,6 @@ static void window_closes_while_the_port_is_stalled_and_its_edge_never_moves_bac
 
 static void smaller_window_takes_effect_as_octets_arrive(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     tcp_set_window(s.tcb, 10000);
     for (uint32_t seq = 1; seq < 60001; seq += 2000) {
@@ -347,7 +327,6 @@ static void fill_table(enum place_verdict last)
 
 static void full_table_drops_the_newest_but_never_what_is_in_order(void **state)
 {
-    (void)state;
     fill_table(PLACE_PLACED);
     peer_data(&s, 10001, 1000);
     assert_int_equal(refusals(&s, TCP_REFUSED_RANGES_FULL), 1);
@@ -367,7 +346,6 @@ static void full_table_drops_the_newest_but_never_what_is_in_order(void **state)
 
 static void full_table_has_a_place_for_what_a_stalled_port_leaves(void **state)
 {
-    (void)state;
     fill_table(PLACE_PLACED);
     s.in_order = s.from_buffer = PLACE_BUFFER;
     peer_data(&s, 1, 1000);
@@ -383,7 +361,6 @@ static void full_table_has_a_place_for_what_a_stalled_port_leaves(void **state)
 
 static void full_table_and_a_stalled_port_overflow_nothing(void **state)
 {
-    (void)state;
     fill_table(PLACE_PLACED);
     s.in_order = s.from_buffer = PLACE_BUFFER;
     for (uint32_t seq = 1; seq <= 9001; seq += 1000) {
@@ -403,7 +380,6 @@ static void full_table_and_a_stalled_port_overflow_nothing(void **state)
 
 static void full_table_buffers_what_follows_buffered_octets_unasked(void **state)
 {
-    (void)state;
     fill_table(PLACE_BUFFER);
     s.beyond = PLACE_PLACED; // of what it placed there would be no record
     uint64_t placed = s.placed_octets;
@@ -416,7 +392,6 @@ static void full_table_buffers_what_follows_buffered_octets_unasked(void **state
 
 static void full_table_refuses_to_buffer_what_follows_placed_octets(void **state)
 {
-    (void)state;
     fill_table(PLACE_PLACED);
     s.beyond = PLACE_BUFFER;
     peer_data(&s, 9001, 1000);
@@ -428,7 +403,6 @@ static void full_table_refuses_to_buffer_what_follows_placed_octets(void **state
 
 static void holes_are_counted_as_they_open_merge_and_close(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1001, 1000);
     peer_data(&s, 3001, 1000);
@@ -455,7 +429,6 @@ static void no_buffer(struct script *script)
 
 static void stalled_port_is_asked_no_more_even_when_nothing_could_be_kept(void **state)
 {
-    (void)state;
     script_open(&s, no_buffer);
     s.in_order = PLACE_BUFFER;
     peer_data(&s, 1, 1000);
@@ -480,7 +453,6 @@ static void scaled_window(struct script *script)
 // RFC 7323 section 2.3: shifted by what makes 2^20 fit into 16 bits.
 static void window_is_told_in_units_of_the_scale(void **state)
 {
-    (void)state;
     script_open(&s, scaled_window);
     peer_data(&s, 1, 1000);
     peer_data(&s, 1001, 1000);
@@ -490,7 +462,6 @@ static void window_is_told_in_units_of_the_scale(void **state)
 
 static void what_was_offered_is_accepted_although_a_scaled_window_cannot_say_it_again(void **state)
 {
-    (void)state;
     script_open(&s, scaled_window);
     s.in_order = s.from_buffer = PLACE_BUFFER;
     tcp_seq edge = s.tcb->rcv.edge;
@@ -507,7 +478,6 @@ static void window_of_two_segments(struct script *script)
 
 static void duplicate_that_ends_with_the_window_is_a_duplicate(void **state)
 {
-    (void)state;
     script_open(&s, window_of_two_segments);
     peer_data(&s, 1001, 1000);
     expect_sack(&s, 1, 1, 1001, 2001);
@@ -526,7 +496,6 @@ static void window_below_two_segments(struct script *script)
 // RFC 9293 section 3.8.6.2.2: half of it is enough, if that is less than a segment.
 static void half_of_a_small_window_is_worth_telling(void **state)
 {
-    (void)state;
     script_open(&s, window_below_two_segments);
     peer_data(&s, 1, SCRIPT_MSS);
     script_wait(&s, NS_PER_S);
@@ -541,7 +510,6 @@ static void small_buffer(struct script *script)
 
 static void what_finds_no_room_in_the_buffer_is_not_acknowledged(void **state)
 {
-    (void)state;
     script_open(&s, small_buffer);
     s.beyond = PLACE_BUFFER;
     peer_data(&s, 1001, 1000);
@@ -554,7 +522,6 @@ static void what_finds_no_room_in_the_buffer_is_not_acknowledged(void **state)
 
 static void buffer_wraps_round_its_end(void **state)
 {
-    (void)state;
     script_open(&s, small_buffer);
     s.beyond = PLACE_BUFFER;
     for (uint32_t seq = 1; seq < 20000; seq += 900) {
@@ -568,7 +535,6 @@ static void buffer_wraps_round_its_end(void **state)
 
 static void fin_is_held_until_all_before_it_is_there(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_segment(&s, TCP_ACK | TCP_FIN, 1001, 1, 0, NULL);
     assert_int_equal(s.events & TCP_EVENT_FIN, 0);
@@ -583,7 +549,6 @@ static void fin_is_held_until_all_before_it_is_there(void **state)
 
 static void fin_behind_stalled_octets_is_told_after_them(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.in_order = s.from_buffer = PLACE_BUFFER;
     peer_segment(&s, TCP_ACK | TCP_FIN, 1, 1, 1000, NULL);
@@ -599,7 +564,6 @@ static void fin_behind_stalled_octets_is_told_after_them(void **state)
 
 static void octets_beyond_the_fin_are_refused(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_segment(&s, TCP_ACK | TCP_FIN, 1001, 1, 0, NULL);
     assert_int_equal(peer_segment(&s, TCP_ACK, 1001, 1, 500, NULL), TCP_REFUSED_DATA_AFTER_FIN);
@@ -613,7 +577,6 @@ static void octets_beyond_the_fin_are_refused(void **state)
 
 static void every_second_segment_is_acknowledged_and_a_single_one_in_a_moment(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1, 100);
     expect_nothing(&s);
@@ -634,7 +597,6 @@ static void near_wrap(struct script *script)
 
 static void sequence_numbers_wrap_inside_a_hole(void **state)
 {
-    (void)state;
     script_open(&s, near_wrap);
     peer_data(&s, 2001, 1000);
     expect_sack(&s, 1, 1, 2001, 3001);

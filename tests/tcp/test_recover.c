@@ -23,7 +23,6 @@ static void open_with(unsigned count, void (*change)(struct script *script))
 
 static void third_segment_sacked_behind_a_hole_brings_it_again(void **state)
 {
-    (void)state;
     open_with(5, NULL);
     peer_sack(&s, 1001, 2001, 3001, 0, 0);
     peer_sack(&s, 1001, 2001, 4001, 0, 0);
@@ -40,7 +39,6 @@ static void third_segment_sacked_behind_a_hole_brings_it_again(void **state)
 
 static void single_sack_is_enough_after_a_quarter_of_a_round_trip(void **state)
 {
-    (void)state;
     open_with(2, NULL); // no three segments could be SACKed
     peer_sack(&s, 1001, 2001, 3001, 0, 0);
     expect_nothing(&s);
@@ -51,7 +49,6 @@ static void single_sack_is_enough_after_a_quarter_of_a_round_trip(void **state)
 
 static void what_is_sent_meanwhile_does_not_put_off_the_end_of_that_quarter(void **state)
 {
-    (void)state;
     open_with(2, NULL);
     peer_sack(&s, 1001, 2001, 3001, 0, 0);
     user_send(&s, 1000, 0);
@@ -63,7 +60,6 @@ static void what_is_sent_meanwhile_does_not_put_off_the_end_of_that_quarter(void
 
 static void reordering_within_the_window_costs_nothing(void **state)
 {
-    (void)state;
     open_with(2, NULL);
     peer_sack(&s, 1001, 2001, 3001, 0, 0);
     script_wait(&s, NS_PER_MS);
@@ -77,7 +73,6 @@ static void reordering_within_the_window_costs_nothing(void **state)
 
 static void reordering_once_seen_makes_it_wait_beyond_three_sacks(void **state)
 {
-    (void)state;
     open_with(2, NULL);
     peer_sack(&s, 1001, 2001, 3001, 0, 0);
     peer_ack(&s, 3001);
@@ -93,7 +88,6 @@ static void reordering_once_seen_makes_it_wait_beyond_three_sacks(void **state)
 
 static void lost_retransmission_is_found_by_what_was_sent_after_it(void **state)
 {
-    (void)state;
     open_with(6, NULL);
     peer_sack(&s, 1001, 2001, 6001, 0, 0); // 6001 is still under way
     expect_data(&s, 1001, 1000);
@@ -109,7 +103,6 @@ static void lost_retransmission_is_found_by_what_was_sent_after_it(void **state)
 
 static void late_original_does_not_make_its_retransmission_look_fast(void **state)
 {
-    (void)state;
     open_with(6, NULL);
     peer_sack(&s, 1001, 2001, 5001, 0, 0);
     expect_data(&s, 1001, 1000);
@@ -123,7 +116,6 @@ static void late_original_does_not_make_its_retransmission_look_fast(void **stat
 
 static void what_is_sent_again_gets_the_time_it_needs(void **state)
 {
-    (void)state;
     open_with(5, NULL); // its time-out runs since 10 ms ago
     peer_sack(&s, 1001, 2001, 5001, 0, 0);
     expect_data(&s, 1001, 1000);
@@ -137,7 +129,6 @@ static void what_is_sent_again_gets_the_time_it_needs(void **state)
 
 static void first_loss_is_repaired_at_once_though_the_window_must_shrink(void **state)
 {
-    (void)state;
     open_with(10, NULL);
     peer_sack(&s, 1001, 2001, 3001, 0, 0);
     script_wait(&s, 3 * NS_PER_MS); // eight are in the network, seven may be
@@ -147,7 +138,6 @@ static void first_loss_is_repaired_at_once_though_the_window_must_shrink(void **
 
 static void lowest_of_the_lost_goes_first(void **state)
 {
-    (void)state;
     open_with(6, NULL);
     peer_sack(&s, 1001, 4001, 7001, 0, 0); // three are lost
     expect_data(&s, 1001, 1000);
@@ -158,7 +148,6 @@ static void lowest_of_the_lost_goes_first(void **state)
 
 static void window_shrinks_in_proportion_and_ends_at_seven_tenths(void **state)
 {
-    (void)state;
     open_with(10, NULL);
     peer_sack(&s, 1001, 2001, 5001, 0, 0);
     assert_int_equal(s.tcb->cc.ssthresh, 7000); // CUBIC
@@ -175,7 +164,6 @@ static void reno(struct script *script)
 
 static void reno_halves(void **state)
 {
-    (void)state;
     open_with(10, reno);
     peer_sack(&s, 1001, 2001, 5001, 0, 0);
     assert_int_equal(s.tcb->cc.ssthresh, 5000);
@@ -185,7 +173,6 @@ static void reno_halves(void **state)
 
 static void probe_at_the_tail_asks_after_two_round_trips(void **state)
 {
-    (void)state;
     open_with(2, NULL); // both are lost
     script_wait(&s, 9 * NS_PER_MS);
     expect_nothing(&s);
@@ -203,7 +190,6 @@ static void probe_at_the_tail_asks_after_two_round_trips(void **state)
 
 static void probe_that_finds_no_room_leaves_when_there_is_some(void **state)
 {
-    (void)state;
     open_with(2, NULL);
     s.out_room = 0; // the link is busy
     script_wait(&s, 11 * NS_PER_MS);
@@ -217,7 +203,6 @@ static void probe_that_finds_no_room_leaves_when_there_is_some(void **state)
 
 static void probe_that_found_no_room_until_the_timeout_does_not_leave(void **state)
 {
-    (void)state;
     open_with(2, NULL);
     s.out_room = 0;
     script_wait(&s, 11 * NS_PER_MS); // the probe is due
@@ -234,7 +219,6 @@ static void probe_that_found_no_room_until_the_timeout_does_not_leave(void **sta
 
 static void probe_comes_after_a_second_where_no_round_trip_was_measured(void **state)
 {
-    (void)state;
     script_prepare(&s);
     script_begin(&s);
     tcp_connect(s.tcb, s.iss, s.now);
@@ -255,7 +239,6 @@ static void probe_comes_after_a_second_where_no_round_trip_was_measured(void **s
 // A link that reads hears the time before what has arrived, and sends after both.
 static void probe_that_a_sack_overtakes_does_not_leave(void **state)
 {
-    (void)state;
     open_with(5, NULL);
     s.now = tcp_next_deadline(s.tcb);
     tcp_on_deadline(s.tcb, s.now);
@@ -270,7 +253,6 @@ static void probe_that_a_sack_overtakes_does_not_leave(void **state)
 
 static void loss_that_the_probe_repaired_counts_for_congestion(void **state)
 {
-    (void)state;
     open_with(10, NULL);
     uint32_t cwnd = s.tcb->cc.cwnd;
     peer_ack(&s, 10001); // the last one is lost
@@ -286,7 +268,6 @@ static void loss_that_the_probe_repaired_counts_for_congestion(void **state)
 
 static void probe_that_was_not_needed_changes_nothing(void **state)
 {
-    (void)state;
     open_with(1, NULL);
     uint32_t cwnd = s.tcb->cc.cwnd;
     script_wait(&s, 230 * NS_PER_MS);
@@ -303,7 +284,6 @@ static void probe_that_was_not_needed_changes_nothing(void **state)
 
 static void what_a_full_window_is_probed_with_is_its_last_segment_alone(void **state)
 {
-    (void)state;
     open_with(2, NULL);
     s.peer_window = 2000; // all of it is outstanding
     peer_ack(&s, 1001);
@@ -316,7 +296,6 @@ static void what_a_full_window_is_probed_with_is_its_last_segment_alone(void **s
 
 static void probe_before_a_timeout_repairs_no_loss_of_its_own(void **state)
 {
-    (void)state;
     open_with(10, NULL);
     script_wait(&s, 300 * NS_PER_MS);
     assert_int_equal(s.tcb->counters.loss_probes, 1);
@@ -335,7 +314,6 @@ static void probe_before_a_timeout_repairs_no_loss_of_its_own(void **state)
 // RFC 6675 section 5.1: SACKed octets are believed, unless the first of all is one.
 static void timeout_leaves_alone_what_was_sacked(void **state)
 {
-    (void)state;
     open_with(4, NULL);
     peer_sack(&s, 1001, 2001, 5001, 0, 0);
     expect_data(&s, 1001, 1000); // and is lost again
@@ -351,7 +329,6 @@ static void timeout_leaves_alone_what_was_sacked(void **state)
 
 static void timeout_sends_the_first_again_and_begins_with_one_segment(void **state)
 {
-    (void)state;
     open_with(4, NULL);
     script_wait(&s, 500 * NS_PER_MS);
     struct script_segment *probe = next_segment(&s);
@@ -370,7 +347,6 @@ static void timeout_sends_the_first_again_and_begins_with_one_segment(void **sta
 
 static void each_segment_that_times_out_shrinks_the_window_once(void **state)
 {
-    (void)state;
     open_with(10, NULL);
     script_wait(&s, 300 * NS_PER_MS);
     assert_int_equal(s.tcb->counters.timeouts, 1);
@@ -389,7 +365,6 @@ static void each_segment_that_times_out_shrinks_the_window_once(void **state)
 
 static void patience_doubles_with_each_timeout(void **state)
 {
-    (void)state;
     open_with(1, NULL);
     script_wait(&s, 500 * NS_PER_MS); // a probe, and the first time-out
     assert_int_equal(s.tcb->counters.timeouts, 1);
@@ -407,7 +382,6 @@ static void patience_doubles_with_each_timeout(void **state)
 
 static void peer_that_reneges_gets_again_what_it_had_sacked(void **state)
 {
-    (void)state;
     open_with(4, NULL);
     peer_sack(&s, 1001, 2001, 5001, 0, 0);
     expect_data(&s, 1001, 1000);
@@ -427,7 +401,6 @@ static void peer_that_reneges_gets_again_what_it_had_sacked(void **state)
 
 static void what_the_link_takes_of_reneged_octets_is_what_was_sent(void **state)
 {
-    (void)state;
     open_with(4, NULL);
     peer_sack(&s, 1001, 2001, 5001, 0, 0);
     expect_data(&s, 1001, 1000);
@@ -446,7 +419,6 @@ static void what_the_link_takes_of_reneged_octets_is_what_was_sent(void **state)
 
 static void fin_behind_reneged_octets_goes_with_the_last_of_them(void **state)
 {
-    (void)state;
     open_with(3, NULL);
     tcp_close(s.tcb, s.now);
     script_run(&s);
@@ -468,7 +440,6 @@ static void fin_behind_reneged_octets_goes_with_the_last_of_them(void **state)
 
 static void recovery_that_was_not_needed_is_taken_back(void **state)
 {
-    (void)state;
     open_with(8, NULL);
     uint32_t cwnd = s.tcb->cc.cwnd;
     peer_sack(&s, 1001, 2001, 5001, 0, 0);
@@ -488,7 +459,6 @@ static void without_sack(struct script *script)
 // RFC 6298 section 5.3.
 static void acknowledgement_of_new_octets_starts_the_timeout_anew(void **state)
 {
-    (void)state;
     script_open(&s, without_sack); // so that no probe goes before it
     user_send(&s, 2000, 0);
     skip_all();
@@ -503,7 +473,6 @@ static void acknowledgement_of_new_octets_starts_the_timeout_anew(void **state)
 
 static void timeout_that_was_not_needed_is_taken_back(void **state)
 {
-    (void)state;
     open_with(8, NULL);
     uint32_t cwnd = s.tcb->cc.cwnd;
     script_wait(&s, 210 * NS_PER_MS); // the peer was not run
@@ -519,7 +488,6 @@ static void timeout_that_was_not_needed_is_taken_back(void **state)
 
 static void three_duplicate_acks_do_without_sack(void **state)
 {
-    (void)state;
     open_with(6, without_sack);
     peer_ack(&s, 1001);
     peer_ack(&s, 1001);
@@ -538,7 +506,6 @@ static void three_duplicate_acks_do_without_sack(void **state)
 // What came before the time-out tells nothing of what was sent again since.
 static void timeout_forgets_the_duplicates_before_it(void **state)
 {
-    (void)state;
     open_with(6, without_sack);
     peer_ack(&s, 1001);
     peer_ack(&s, 1001);
@@ -552,7 +519,6 @@ static void timeout_forgets_the_duplicates_before_it(void **state)
 
 static void duplicate_acks_let_new_octets_go(void **state)
 {
-    (void)state;
     open_with(10, NULL);
     user_send(&s, 20000, 0);
     skip_all();
@@ -566,7 +532,6 @@ static void duplicate_acks_let_new_octets_go(void **state)
 
 static void duplicate_acks_do_not_make_the_window_grow(void **state)
 {
-    (void)state;
     open_with(10, NULL);
     uint32_t cwnd = s.tcb->cc.cwnd;
     peer_sack(&s, 1001, 2001, 3001, 0, 0);
@@ -581,7 +546,6 @@ static void duplicate_acks_do_not_make_the_window_grow(void **state)
 
 static void sack_of_part_of_a_segment_does_not_count(void **state)
 {
-    (void)state;
     open_with(4, NULL);
     peer_sack(&s, 1001, 2001, 2500, 0, 0);
     assert_int_equal(s.tcb->scoreboard.sacked_len, 0);
@@ -594,7 +558,6 @@ static void sack_of_part_of_a_segment_does_not_count(void **state)
 // A lost segment counts in the window as what it is long, not as a full one.
 static void two_short_losses_are_repaired_at_once(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     for (unsigned i = 0; i < 10; i++) {
         user_send(&s, 300, 1);
@@ -609,7 +572,6 @@ static void two_short_losses_are_repaired_at_once(void **state)
 // All was acknowledged between the timer and its probe: the link is not full for that.
 static void probe_that_is_not_needed_any_more_holds_nothing_up(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 1500, 0);
     s.out_read = s.out_count;

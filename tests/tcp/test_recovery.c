@@ -48,7 +48,6 @@ static void expect_acks(const struct ack *acks, unsigned count)
 // Half the window: one octet leaves for two that arrive; but the first segment goes at once.
 static void the_window_shrinks_in_proportion_to_what_arrives(void **state)
 {
-    (void)state;
     static const struct ack acks[] = {
         {1000, 9000, false, 1000, 1000}, {1000, 9000, false, 0, 0},
         {1000, 8000, false, 500, 0},     {1, 8000, false, 501, 0}, // rounded up
@@ -62,7 +61,6 @@ static void the_window_shrinks_in_proportion_to_what_arrives(void **state)
 // never beyond ssthresh.
 static void behind_heavy_loss_it_grows_back_to_ssthresh(void **state)
 {
-    (void)state;
     static const struct ack acks[] = {
         {1000, 1000, false, 1000, 1000}, // as many as arrived
         {1000, 1000, true, 2000, 2000},  // and one
@@ -76,7 +74,6 @@ static void behind_heavy_loss_it_grows_back_to_ssthresh(void **state)
 
 static void each_recovery_counts_for_itself(void **state)
 {
-    (void)state;
     static const struct ack acks[] = {{4000, 6000, false, 2000, 1000}};
     enter();
     expect_acks(acks, 1);
@@ -89,7 +86,6 @@ static void each_recovery_counts_for_itself(void **state)
 
 static void it_ends_with_what_was_outstanding_when_it_began(void **state)
 {
-    (void)state;
     enter();
     assert_false(tcp_recovery_on_una(&rec, &cc, WINDOW - 1));
     assert_int_equal(rec.phase, TCP_PHASE_FAST);
@@ -103,7 +99,6 @@ static void it_ends_with_what_was_outstanding_when_it_began(void **state)
 // was lost twice, but of one flight.
 static void a_timeout_halves_once_for_one_segment(void **state)
 {
-    (void)state;
     begin();
     tcp_recovery_on_timeout(&rec, &cc, 500, 500 + WINDOW);
     assert_int_equal(cc.cwnd, MSS);
@@ -122,7 +117,6 @@ static void a_timeout_halves_once_for_one_segment(void **state)
 // While a recovery shrinks the window, its aim counts, not where it is by now.
 static void a_timeout_in_a_recovery_counts_from_its_aim(void **state)
 {
-    (void)state;
     enter();
     cc.cwnd = 2 * MSS;
     tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
@@ -138,7 +132,6 @@ struct dsack_case {
 
 static void what_all_arrived_twice_is_taken_back(void **state)
 {
-    (void)state;
     static const struct dsack_case cases[] = {
         {"the one that was sent again", 2000, 3000, 1, true},
         {"the first and last octets", 1000, WINDOW, 1, true},
@@ -166,7 +159,6 @@ static void what_all_arrived_twice_is_taken_back(void **state)
 // A time-out in a fast recovery: what is taken back is both.
 static void what_is_taken_back_is_the_window_before_the_first(void **state)
 {
-    (void)state;
     enter();
     tcp_recovery_on_resent(&rec, 0);
     cc.cwnd = 3 * MSS;
@@ -181,7 +173,6 @@ static void what_is_taken_back_is_the_window_before_the_first(void **state)
 // A probe at the tail that was not needed takes back no recovery that was.
 static void what_is_sent_again_outside_takes_nothing_back(void **state)
 {
-    (void)state;
     enter();
     assert_true(tcp_recovery_on_una(&rec, &cc, WINDOW));
     tcp_recovery_on_resent(&rec, 0);
@@ -199,7 +190,6 @@ struct echo_case {
 // RFC 3522 section 3.2.
 static void a_timeout_is_spurious_if_an_earlier_time_is_echoed(void **state)
 {
-    (void)state;
     static const struct echo_case cases[] = {
         {"earlier", true, true, 999, true},
         {"the same", true, true, 1000, false},
@@ -225,7 +215,6 @@ static void a_timeout_is_spurious_if_an_earlier_time_is_echoed(void **state)
 
 static void a_fast_recovery_is_not_taken_for_a_spurious_timeout(void **state)
 {
-    (void)state;
     begin();
     tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
     tcp_recovery_on_resent(&rec, 1000);
@@ -237,7 +226,6 @@ static void a_fast_recovery_is_not_taken_for_a_spurious_timeout(void **state)
 // Of a fast recovery something is lost, and stays so: the window shrank for that.
 static void a_timeout_of_a_fast_recovery_is_not_taken_for_spurious(void **state)
 {
-    (void)state;
     enter();
     tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
     tcp_recovery_on_resent(&rec, 1000);
@@ -246,7 +234,6 @@ static void a_timeout_of_a_fast_recovery_is_not_taken_for_spurious(void **state)
 
 static void what_shrank_for_a_mark_stays_so_behind_a_spurious_timeout(void **state)
 {
-    (void)state;
     begin();
     assert_true(tcp_recovery_on_mark(&rec, &cc, 0, WINDOW, WINDOW));
     const uint32_t ssthresh = cc.ssthresh;
@@ -260,7 +247,6 @@ static void what_shrank_for_a_mark_stays_so_behind_a_spurious_timeout(void **sta
 
 static void a_window_that_is_kept_stays_small_if_all_arrives_twice(void **state)
 {
-    (void)state;
     begin();
     tcp_recovery_on_timeout(&rec, &cc, 0, WINDOW);
     tcp_recovery_on_resent(&rec, 1000);
@@ -272,7 +258,6 @@ static void a_window_that_is_kept_stays_small_if_all_arrives_twice(void **state)
 // RFC 4015 section 3.2, steps 9 and 11.
 static void behind_a_spurious_timeout_slow_start_goes_on_to_where_it_was(void **state)
 {
-    (void)state;
     begin();
     cc.cwnd = 3 * MSS;
     cc.ssthresh = 8 * MSS;
@@ -292,7 +277,6 @@ static void behind_a_spurious_timeout_slow_start_goes_on_to_where_it_was(void **
 // A path that takes other segments: what is counted in segments counts in those.
 static void segments_of_another_length_are_counted_as_they_are(void **state)
 {
-    (void)state;
     begin();
     tcp_cc_on_mss(&cc, 600);
     assert_int_equal(cc.cwnd, WINDOW);

@@ -5,7 +5,6 @@ static struct script s;
 
 static void octets_are_cut_to_full_segments(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 2500, 0);
     expect_data(&s, 1, 1000);
@@ -20,7 +19,6 @@ static void octets_are_cut_to_full_segments(void **state)
 
 static void segments_begin_where_records_begin(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 2100, 3); // 700 each: two do not fit a segment
     expect_data(&s, 1, 700);
@@ -31,7 +29,6 @@ static void segments_begin_where_records_begin(void **state)
 
 static void small_records_share_a_segment(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 300, 1); // leaves at once
     expect_data(&s, 1, 300);
@@ -48,7 +45,6 @@ static void small_records_share_a_segment(void **state)
 
 static void record_longer_than_a_segment_ends_with_a_segment_of_its_own(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 5000, 2); // 2500 each
     static const uint32_t len[] = {1000, 1000, 500, 1000, 1000, 500};
@@ -60,7 +56,6 @@ static void record_longer_than_a_segment_ends_with_a_segment_of_its_own(void **s
 
 static void what_was_cut_at_records_is_sent_again_as_it_was(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 2800, 4);
     s.out_read = s.out_count;
@@ -72,7 +67,6 @@ static void what_was_cut_at_records_is_sent_again_as_it_was(void **state)
 
 static void equal_segments_leave_in_one_batch(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     uint64_t before = s.tcb->counters.segments_out;
     user_send(&s, 9500, 0);
@@ -86,7 +80,6 @@ static void equal_segments_leave_in_one_batch(void **state)
 
 static void initial_window_is_ten_segments(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 20000, 0);
     assert_int_equal(s.out_count - s.out_read, 10);
@@ -99,7 +92,6 @@ static void initial_window_is_ten_segments(void **state)
 
 static void what_the_link_did_not_take_goes_later(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.out_room = 3;
     user_send(&s, 5000, 0);
@@ -119,7 +111,6 @@ static void small_peer_window(struct script *script)
 
 static void no_octet_goes_beyond_the_window(void **state)
 {
-    (void)state;
     script_open(&s, small_peer_window);
     user_send(&s, 6000, 0);
     expect_data(&s, 1, 1000);
@@ -137,7 +128,6 @@ static void half_of_a_small_window(struct script *script)
 
 static void peer_that_never_offers_a_segment_gets_parts_of_one(void **state)
 {
-    (void)state;
     script_open(&s, half_of_a_small_window);
     user_send(&s, 1000, 0);
     expect_data(&s, 1, 600);
@@ -146,7 +136,6 @@ static void peer_that_never_offers_a_segment_gets_parts_of_one(void **state)
 
 static void window_takes_whole_records_only(void **state)
 {
-    (void)state;
     script_open(&s, small_peer_window);
     user_send(&s, 2800, 4); // 700 each, the window ends inside the fourth
     expect_data(&s, 1, 700);
@@ -160,7 +149,6 @@ static void window_takes_whole_records_only(void **state)
 
 static void old_segment_does_not_change_the_window(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1, 1000);
     s.peer_window = 2000;
@@ -181,7 +169,6 @@ static void with_nagle(struct script *script)
 
 static void nagle_holds_what_is_small_while_something_is_outstanding(void **state)
 {
-    (void)state;
     script_open(&s, with_nagle);
     user_send(&s, 100, 0);
     expect_data(&s, 1, 100);
@@ -197,7 +184,6 @@ static void nagle_holds_what_is_small_while_something_is_outstanding(void **stat
 
 static void without_nagle_everything_goes_at_once(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 100, 0);
     expect_data(&s, 1, 100);
@@ -208,7 +194,6 @@ static void without_nagle_everything_goes_at_once(void **state)
 
 static void references_are_read_where_they_are_until_acknowledged(void **state)
 {
-    (void)state;
     static uint8_t octets[1500];
     script_open(&s, NULL);
     for (unsigned i = 0; i < sizeof octets; i++) {
@@ -234,7 +219,6 @@ static void little_room(struct script *script)
 
 static void full_queue_takes_part_of_a_stream_and_none_of_a_record(void **state)
 {
-    (void)state;
     static uint8_t octets[1500];
     script_open(&s, little_room);
     s.out_room = 0;
@@ -249,7 +233,6 @@ static void full_queue_takes_part_of_a_stream_and_none_of_a_record(void **state)
 
 static void octets_of_both_directions_share_segments(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     peer_data(&s, 1, 1000);
     user_send(&s, 100, 0);
@@ -261,7 +244,6 @@ static void octets_of_both_directions_share_segments(void **state)
 
 static void segment_too_long_for_sack_blocks_is_joined_by_an_ack(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.out_room = 0;
     peer_data(&s, 1001, 1000);
@@ -275,7 +257,6 @@ static void segment_too_long_for_sack_blocks_is_joined_by_an_ack(void **state)
 
 static void window_grows_by_all_of_the_burst_that_filled_it(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 10000, 0);
     for (uint32_t i = 1; i <= 10; i++) { // the pipe runs dry meanwhile
@@ -294,7 +275,6 @@ static void window_grows_by_all_of_the_burst_that_filled_it(void **state)
 
 static void idle_connection_begins_anew_with_the_initial_window(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     for (uint32_t acked = 0; acked < 100000; acked += 10000) {
         user_send(&s, 10000, 0);
@@ -316,7 +296,6 @@ static void peer_that_answers_at_once(struct script *script)
 
 static void short_timeouts_do_not_make_short_pauses_idle(void **state)
 {
-    (void)state;
     script_open(&s, peer_that_answers_at_once);
     user_send(&s, 10000, 0);
     peer_ack(&s, 10001);
@@ -330,7 +309,6 @@ static void short_timeouts_do_not_make_short_pauses_idle(void **state)
 
 static void smaller_path_cuts_what_is_outstanding_anew(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 2000, 0);
     s.out_read = s.out_count;

@@ -6,7 +6,6 @@ static char text[1 << 14];
 
 static void every_state_and_input_is_as_written_down(void **state)
 {
-    (void)state;
     size_t at = 0;
     for (int s = 0; s < TCP_STATE_COUNT; s++) {
         for (int i = 0; i < TCP_INPUT_COUNT; i++) {
@@ -20,7 +19,6 @@ static void every_state_and_input_is_as_written_down(void **state)
 
 static void every_connection_ends_by_reset_abort_and_timeout(void **state)
 {
-    (void)state;
     for (int s = 0; s < TCP_STATE_COUNT; s++) {
         enum tcp_state ended = s == TCP_STATE_LISTEN ? TCP_STATE_LISTEN : TCP_STATE_CLOSED;
         assert_int_equal(tcp_state_next(s, TCP_ON_RESET), ended);
@@ -31,7 +29,6 @@ static void every_connection_ends_by_reset_abort_and_timeout(void **state)
 
 static void every_state_is_reached_from_closed(void **state)
 {
-    (void)state;
     bool seen[TCP_STATE_COUNT] = {[TCP_STATE_CLOSED] = true};
     for (int round = 0; round < TCP_STATE_COUNT; round++) {
         for (int s = 0; s < TCP_STATE_COUNT; s++) {

@@ -12,7 +12,6 @@ static void shut_window(struct script *script)
 
 static void shut_window_is_probed_with_growing_patience(void **state)
 {
-    (void)state;
     script_open(&s, shut_window);
     user_send(&s, 1000, 0);
     expect_nothing(&s);
@@ -34,7 +33,6 @@ static void shut_window_is_probed_with_growing_patience(void **state)
 
 static void shut_window_may_last_for_ever_while_the_peer_answers(void **state)
 {
-    (void)state;
     script_open(&s, shut_window);
     user_send(&s, 1000, 0);
     for (unsigned i = 0; i < 30; i++) {
@@ -48,7 +46,6 @@ static void shut_window_may_last_for_ever_while_the_peer_answers(void **state)
 
 static void shut_window_and_a_silent_peer_end_the_connection(void **state)
 {
-    (void)state;
     script_open(&s, shut_window);
     user_send(&s, 1000, 0);
     script_wait(&s, s.config.user_timeout_ns);
@@ -66,7 +63,6 @@ static void bounded_shut_window(struct script *script)
 
 static void shut_window_can_be_bounded_though_the_peer_answers(void **state)
 {
-    (void)state;
     script_open(&s, bounded_shut_window);
     user_send(&s, 1000, 0);
     for (unsigned i = 0; i < 99; i++) {
@@ -82,7 +78,6 @@ static void shut_window_can_be_bounded_though_the_peer_answers(void **state)
 
 static void window_that_opens_begins_the_bound_anew(void **state)
 {
-    (void)state;
     script_open(&s, bounded_shut_window);
     user_send(&s, 1000, 0);
     script_wait(&s, 9990 * NS_PER_MS);
@@ -104,7 +99,6 @@ static void window_that_opens_begins_the_bound_anew(void **state)
 
 static void window_that_shrinks_below_what_is_outstanding_ends_nothing(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 5000, 0);
     s.peer_window = 0;
@@ -130,7 +124,6 @@ static void window_too_small_for_a_segment(struct script *script)
 
 static void sliver_of_a_window_is_used_after_a_while(void **state)
 {
-    (void)state;
     script_open(&s, window_too_small_for_a_segment);
     s.peer_window = 100;
     peer_data(&s, 1, 1); // the window closes nearly
@@ -144,7 +137,6 @@ static void sliver_of_a_window_is_used_after_a_while(void **state)
 
 static void what_stays_unacknowledged_ends_the_connection(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 1000, 0);
     script_wait(&s, s.config.user_timeout_ns - 1);
@@ -159,7 +151,6 @@ static void what_stays_unacknowledged_ends_the_connection(void **state)
 
 static void soft_error_is_the_reason_given_in_the_end(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 1000, 0);
     tcp_on_unreachable(s.tcb, s.iss + 1, -ENETUNREACH);
@@ -171,7 +162,6 @@ static void soft_error_is_the_reason_given_in_the_end(void **state)
 
 static void progress_renews_the_user_timeout(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 2000, 0);
     script_wait(&s, s.config.user_timeout_ns / 2);
@@ -193,7 +183,6 @@ static void with_keepalive(struct script *script)
 
 static void silence_is_probed_and_then_ends_the_connection(void **state)
 {
-    (void)state;
     script_open(&s, with_keepalive);
     script_wait(&s, 100 * NS_PER_S - 1);
     expect_nothing(&s);
@@ -210,7 +199,6 @@ static void silence_is_probed_and_then_ends_the_connection(void **state)
 
 static void peer_that_answers_is_left_alone(void **state)
 {
-    (void)state;
     script_open(&s, with_keepalive);
     for (unsigned i = 0; i < 5; i++) {
         script_wait(&s, 100 * NS_PER_S);
@@ -223,7 +211,6 @@ static void peer_that_answers_is_left_alone(void **state)
 
 static void keepalive_is_off_by_default(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     assert_int_equal(tcp_next_deadline(s.tcb), INSTANT_NEVER);
     script_close(&s);
@@ -231,7 +218,6 @@ static void keepalive_is_off_by_default(void **state)
 
 static void peer_in_doubt_is_asked_at_once_and_believed(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     tcp_doubt(s.tcb, s.now);
     script_run(&s);
@@ -249,7 +235,6 @@ static void peer_in_doubt_is_asked_at_once_and_believed(void **state)
 // 200 ms for the first answer, then twice as long, then four times.
 static void peer_in_doubt_that_stays_silent_is_given_up_after_three_questions(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     tcp_doubt(s.tcb, s.now);
     script_run(&s);
@@ -267,7 +252,6 @@ static void peer_in_doubt_that_stays_silent_is_given_up_after_three_questions(vo
 
 static void doubt_asks_as_often_whatever_keepalive_asked_before(void **state)
 {
-    (void)state;
     script_open(&s, with_keepalive);
     script_wait(&s, 110 * NS_PER_S);
     assert_int_equal(s.tcb->counters.keepalives, 2);
@@ -284,7 +268,6 @@ static void doubt_asks_as_often_whatever_keepalive_asked_before(void **state)
 
 static void doubt_waits_as_long_as_before_anything_was_lost(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     user_send(&s, 1000, 0);
     script_wait(&s, 4 * NS_PER_S); // the time-out is more than 6 s by now
@@ -299,7 +282,6 @@ static void doubt_waits_as_long_as_before_anything_was_lost(void **state)
 
 static void only_who_could_answer_is_doubted(void **state)
 {
-    (void)state;
     script_prepare(&s);
     script_begin(&s);
     tcp_connect(s.tcb, s.iss, s.now);
@@ -323,7 +305,6 @@ static void only_who_could_answer_is_doubted(void **state)
 
 static void keepalive_goes_on_behind_a_doubt(void **state)
 {
-    (void)state;
     script_open(&s, with_keepalive);
     script_wait(&s, 10 * NS_PER_S);
     tcp_doubt(s.tcb, s.now);
@@ -339,7 +320,6 @@ static void keepalive_goes_on_behind_a_doubt(void **state)
 
 static void whatever_is_heard_puts_keepalive_off(void **state)
 {
-    (void)state;
     script_open(&s, with_keepalive);
     script_wait(&s, 60 * NS_PER_S);
     peer_ack(&s, 1);
@@ -361,7 +341,6 @@ static void whatever_is_heard_puts_keepalive_off(void **state)
 
 static void what_is_outstanding_asks_by_itself(void **state)
 {
-    (void)state;
     script_open(&s, with_keepalive);
     script_wait(&s, 50 * NS_PER_S);
     user_send(&s, 1000, 0);
@@ -378,7 +357,6 @@ static void what_is_outstanding_asks_by_itself(void **state)
 
 static void delayed_ack_that_finds_no_room_waits_for_room_alone(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     s.out_room = 0; // the link is busy
     peer_data(&s, 1, 1000);
@@ -392,7 +370,6 @@ static void delayed_ack_that_finds_no_room_waits_for_room_alone(void **state)
 
 static void keepalive_probe_of_the_peer_is_answered(void **state)
 {
-    (void)state;
     script_open(&s, NULL);
     assert_int_equal(peer_segment(&s, TCP_ACK, 0, 1, 0, NULL), TCP_REFUSED_NOT_ACCEPTABLE);
     expect_ack(&s, 1);

@@ -10,7 +10,6 @@
 static void pieces_stand_one_behind_the_other(void **state)
 {
     char text[16] = "a";
-    (void)state;
     text_append(text, sizeof text, " %d", 1);
     text_append(text, sizeof text, "%s", " b");
     assert_string_equal(text, "a 1 b");
@@ -22,7 +21,6 @@ static void what_has_no_room_is_left_out(void **state)
         char text[8];
         char behind;
     } s = {"seven", '!'};
-    (void)state;
     text_append(s.text, sizeof s.text, "%d", 1234);
     assert_string_equal(s.text, "seven12");
     text_append(s.text, sizeof s.text, "%d", 3);

@@ -577,7 +577,6 @@ static void commands_are_posted_and_closed_by_different_threads(void **state)
 static void the_calls_are_found_at_run_time(void **state)
 {
     struct weft_oneshot_calls calls;
-    (void)state;
     assert_true(weft_oneshot_find(&calls));
     assert_ptr_equal(calls.post, &weft_oneshot_post);
     assert_ptr_equal(calls.cq_ex_read_wc, &weft_cq_ex_read_wc);

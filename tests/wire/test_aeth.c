@@ -12,7 +12,6 @@
 
 static void acknowledgement_is_read_and_written(void **state)
 {
-    (void)state;
     const uint8_t in[AETH_LEN] = {0x1f, 0x01, 0x02, 0x03};
     struct aeth h;
     uint8_t out[AETH_LEN];
@@ -25,7 +24,6 @@ static void acknowledgement_is_read_and_written(void **state)
 
 static void header_that_ends_early_is_too_short(void **state)
 {
-    (void)state;
     const uint8_t in[AETH_LEN] = {0x1f};
     struct aeth h;
     for (size_t cut = 0; cut < AETH_LEN; cut++) {
@@ -35,7 +33,6 @@ static void header_that_ends_early_is_too_short(void **state)
 
 static void refusals_have_the_syndromes_of_the_book(void **state)
 {
-    (void)state;
     assert_int_equal(aeth_syndrome_nak(AETH_NAK_PSN_SEQUENCE), 0x60);
     assert_int_equal(aeth_syndrome_nak(AETH_NAK_INVALID_REQUEST), 0x61);
     assert_int_equal(aeth_syndrome_nak(AETH_NAK_REMOTE_ACCESS), 0x62);
@@ -45,7 +42,6 @@ static void refusals_have_the_syndromes_of_the_book(void **state)
 
 static void of_receives_the_next_number_below_that_has_a_code_is_told(void **state)
 {
-    (void)state;
     for (uint32_t count = 0; count < 70000; count++) {
         const uint8_t syndrome = aeth_syndrome_ack(count);
         const uint8_t code = aeth_value(syndrome);
@@ -74,7 +70,6 @@ static size_t describe(uint8_t syndrome, char *text, size_t len)
 
 static void every_syndrome_is_known(void **state)
 {
-    (void)state;
     static char text[1 << 15];
     size_t at = 0;
     for (unsigned syndrome = 0; syndrome < 256; syndrome++) {

@@ -21,7 +21,6 @@ static struct bth parsed(const uint8_t *octets)
 
 static void captured_header_is_read(void **state)
 {
-    (void)state;
     struct bth h = parsed(captured);
     assert_int_equal(h.opcode, 0x24);
     assert_true(h.mig_req);
@@ -34,7 +33,6 @@ static void captured_header_is_read(void **state)
 
 static void emit_gives_the_parsed_octets_back(void **state)
 {
-    (void)state;
     struct bth h = parsed(captured);
     uint8_t out[BTH_LEN];
     assert_int_equal(bth_emit(&h, out), BTH_LEN);
@@ -43,7 +41,6 @@ static void emit_gives_the_parsed_octets_back(void **state)
 
 static void every_field_has_its_place(void **state)
 {
-    (void)state;
     const struct bth h = {.opcode = 0x05,
                           .solicited = true,
                           .pad_len = 3,
@@ -68,7 +65,6 @@ static void every_field_has_its_place(void **state)
 
 static void reserved_bits_are_passed_over(void **state)
 {
-    (void)state;
     uint8_t in[BTH_LEN];
     memcpy(in, captured, BTH_LEN);
     in[BTH_OFF_ECN] = 0x3f;
@@ -79,7 +75,6 @@ static void reserved_bits_are_passed_over(void **state)
 
 static void header_that_ends_early_is_too_short(void **state)
 {
-    (void)state;
     struct bth h;
     for (size_t cut = 0; cut < BTH_LEN; cut++) {
         assert_int_equal(bth_parse(span_of(captured, cut), &h), ROCE_PARSE_TOO_SHORT);
@@ -88,7 +83,6 @@ static void header_that_ends_early_is_too_short(void **state)
 
 static void other_versions_are_refused(void **state)
 {
-    (void)state;
     uint8_t in[BTH_LEN];
     struct bth h;
     memcpy(in, captured, BTH_LEN);
@@ -100,7 +94,6 @@ static void other_versions_are_refused(void **state)
 
 static void format_speaks_the_words_of_the_field(void **state)
 {
-    (void)state;
     char line[120];
     struct bth h = parsed(captured);
     assert_string_equal(bth_format(&h, line, sizeof line),
@@ -109,7 +102,6 @@ static void format_speaks_the_words_of_the_field(void **state)
 
 static void psns_are_compared_over_the_wrap(void **state)
 {
-    (void)state;
     assert_true(psn_before(0xfffffe, 1));
     assert_true(psn_after(1, 0xfffffe));
     assert_false(psn_before(7, 7) || psn_after(7, 7));
@@ -120,7 +112,6 @@ static void psns_are_compared_over_the_wrap(void **state)
 
 static void psn_without_wrap_is_the_nearest(void **state)
 {
-    (void)state;
     const uint64_t near = (UINT64_C(5) << 24) + 3;
     assert_true(psn_extend(near, 5) == near + 2);
     assert_true(psn_extend(near, 0xffffff) == near - 4);

@@ -14,7 +14,6 @@ static const uint8_t write_header[] = {0xc1, 0x40, 0x11, 0x22, 0x33, 0x44, 1, 2,
 
 static void untagged_header_is_read(void **state)
 {
-    (void)state;
     struct ddp_header h;
     size_t len;
     assert_int_equal(ddp_header_parse(span_of(send_header, sizeof send_header), &h, &len),
@@ -30,7 +29,6 @@ static void untagged_header_is_read(void **state)
 
 static void tagged_header_is_read(void **state)
 {
-    (void)state;
     struct ddp_header h;
     size_t len;
     assert_int_equal(ddp_header_parse(span_of(write_header, sizeof write_header), &h, &len),
@@ -43,7 +41,6 @@ static void tagged_header_is_read(void **state)
 
 static void emit_gives_the_parsed_octets_back(void **state)
 {
-    (void)state;
     const struct span headers[] = {span_of(send_header, sizeof send_header),
                                    span_of(write_header, sizeof write_header)};
     for (unsigned i = 0; i < 2; i++) {
@@ -59,7 +56,6 @@ static void emit_gives_the_parsed_octets_back(void **state)
 
 static void every_field_survives_the_round_trip(void **state)
 {
-    (void)state;
     const struct ddp_header in = {
         .rsvd = 0xc, .rsvdulp = 0x44, .rsvdulp_stag = 0xa1b2c3d4, .qn = 5, .msn = 6, .mo = 7};
     struct ddp_header out;
@@ -73,7 +69,6 @@ static void every_field_survives_the_round_trip(void **state)
 
 static void header_that_ends_early_is_too_short(void **state)
 {
-    (void)state;
     struct ddp_header h;
     size_t len;
     for (size_t cut = 0; cut < sizeof send_header; cut++) {
@@ -88,7 +83,6 @@ static void header_that_ends_early_is_too_short(void **state)
 
 static void other_versions_are_refused_by_layout(void **state)
 {
-    (void)state;
     struct ddp_header h;
     size_t len;
     for (uint8_t version = 0; version < 4; version++) {
@@ -106,7 +100,6 @@ static void other_versions_are_refused_by_layout(void **state)
 
 static void format_speaks_the_words_of_the_rfc(void **state)
 {
-    (void)state;
     char line[160];
     struct ddp_header h = {.tagged = true, .last = true, .rsvdulp = 0x40, .stag = 7, .to = 0x20};
     assert_string_equal(ddp_header_format(&h, line, sizeof line),
@@ -118,7 +111,6 @@ static void format_speaks_the_words_of_the_rfc(void **state)
 
 static void every_verdict_has_a_name(void **state)
 {
-    (void)state;
     for (int v = DDP_PARSE_OK; v <= DDP_PARSE_VERSION_UNTAGGED; v++) {
         assert_non_null(ddp_parse_verdict_name(v));
     }

@@ -16,7 +16,6 @@ static const uint8_t request[ETH_HEADER_LEN + ARP_LEN] = {
 
 static void arp_request_reads_as_it_is_written(void **state)
 {
-    (void)state;
     struct eth_header eth;
     struct arp_packet arp;
     struct span body;
@@ -36,7 +35,6 @@ static void arp_request_reads_as_it_is_written(void **state)
 
 static void frames_that_end_early_are_refused(void **state)
 {
-    (void)state;
     struct eth_header eth;
     struct arp_packet arp;
     struct span body;
@@ -51,7 +49,6 @@ static void frames_that_end_early_are_refused(void **state)
 
 static void arp_of_other_kinds_is_refused(void **state)
 {
-    (void)state;
     static const size_t kinds[] = {ARP_OFF_HARDWARE, ARP_OFF_PROTOCOL, ARP_OFF_HARDWARE_LEN,
                                    ARP_OFF_PROTOCOL_LEN};
     for (unsigned i = 0; i < 4; i++) {

@@ -34,7 +34,6 @@ static enum extension_message_verdict message_verdict(const uint8_t *octets, siz
 
 static void block_is_read_and_written(void **state)
 {
-    (void)state;
     struct extension_block b;
     uint8_t out[EXTENSION_BLOCK_LEN];
     assert_int_equal(extension_block_parse(span_of(golden_block, 24), 0xdeadbeef, &b),
@@ -48,7 +47,6 @@ static void block_is_read_and_written(void **state)
 
 static void block_is_the_end_of_the_private_data(void **state)
 {
-    (void)state;
     uint8_t in[10 + EXTENSION_BLOCK_LEN] = "some data";
     memcpy(in + 10, golden_block, EXTENSION_BLOCK_LEN);
     assert_int_equal(block_verdict(in, sizeof in, 0xdeadbeef), EXTENSION_OK);
@@ -56,14 +54,12 @@ static void block_is_the_end_of_the_private_data(void **state)
 
 static void short_private_data_holds_no_block(void **state)
 {
-    (void)state;
     assert_int_equal(block_verdict(golden_block, 23, 0xdeadbeef), EXTENSION_ABSENT);
     assert_int_equal(block_verdict(golden_block, 0, 0xdeadbeef), EXTENSION_ABSENT);
 }
 
 static void any_other_magic_is_no_block(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 8; i++) {
         uint8_t in[EXTENSION_BLOCK_LEN];
         memcpy(in, golden_block, sizeof in);
@@ -74,13 +70,11 @@ static void any_other_magic_is_no_block(void **state)
 
 static void block_for_another_request_is_refused(void **state)
 {
-    (void)state;
     assert_int_equal(block_verdict(golden_block, 24, 0xdeadbeee), EXTENSION_WRONG_REQUEST);
 }
 
 static void block_of_another_version_is_refused(void **state)
 {
-    (void)state;
     uint8_t in[EXTENSION_BLOCK_LEN];
     memcpy(in, golden_block, sizeof in);
     in[EXTENSION_OFF_VERSION] = 2;
@@ -89,7 +83,6 @@ static void block_of_another_version_is_refused(void **state)
 
 static void message_is_read_and_written(void **state)
 {
-    (void)state;
     struct extension_message m;
     uint8_t out[EXTENSION_MESSAGE_LEN];
     assert_int_equal(extension_message_parse(span_of(golden_message, 16), &m),
@@ -103,7 +96,6 @@ static void message_is_read_and_written(void **state)
 
 static void notices_of_the_allotment_are_read_and_written(void **state)
 {
-    (void)state;
     static const uint8_t golden[2][EXTENSION_MESSAGE_LEN] = {
         {0x01, 0x02, 0x00, 0x04, 0x00, 0x04, 0x00, 0x00}, // version, changed: pipe; 262144
         {0x01, 0x03, 0x00, 0x00, 0x00, 0x04, 0x00, 0x00}, // version, taken; 262144
@@ -123,7 +115,6 @@ static void notices_of_the_allotment_are_read_and_written(void **state)
 
 static void message_of_another_length_is_refused(void **state)
 {
-    (void)state;
     uint8_t in[17] = {1, 1};
     assert_int_equal(message_verdict(in, 15), EXTENSION_MESSAGE_BAD_LEN);
     assert_int_equal(message_verdict(in, 17), EXTENSION_MESSAGE_BAD_LEN);
@@ -131,14 +122,12 @@ static void message_of_another_length_is_refused(void **state)
 
 static void message_of_another_version_is_refused(void **state)
 {
-    (void)state;
     uint8_t in[16] = {2, 1};
     assert_int_equal(message_verdict(in, 16), EXTENSION_MESSAGE_VERSION);
 }
 
 static void message_of_an_unknown_kind_is_refused(void **state)
 {
-    (void)state;
     uint8_t in[16] = {1, 0}, other[16] = {1, 4};
     assert_int_equal(message_verdict(in, 16), EXTENSION_MESSAGE_KIND);
     assert_int_equal(message_verdict(other, 16), EXTENSION_MESSAGE_KIND);
@@ -146,7 +135,6 @@ static void message_of_an_unknown_kind_is_refused(void **state)
 
 static void message_chooses_one_encoding_and_a_part_or_nothing(void **state)
 {
-    (void)state;
     static const uint8_t right[] = {0, 0x11, 0x21, 0x31, 0x12, 0x22, 0x32};
     for (unsigned encoding = 0; encoding < 256; encoding++) {
         uint8_t in[16] = {1, EXTENSION_CHOICES, (uint8_t)encoding};
@@ -160,7 +148,6 @@ static void message_chooses_one_encoding_and_a_part_or_nothing(void **state)
 
 static void what_two_sets_have_in_common(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t ours, theirs, common;
     } cases[] = {
@@ -176,7 +163,6 @@ static void what_two_sets_have_in_common(void **state)
 
 static void formats_and_names(void **state)
 {
-    (void)state;
     char line[160];
     struct extension_block b = {.encodings = 0x31, .marker_wish = true, .allotment_len = 5};
     assert_string_equal(

@@ -24,7 +24,6 @@ static struct datagram_rx packet(bool is_ipv4)
 
 static void ipv4_header_stands_in_the_last_twenty_octets(void **state)
 {
-    (void)state;
     struct datagram_rx rx = packet(true);
     // 20 + 8 + 276 + 4 octets, TTL 63, UDP; the checksum by hand.
     const uint8_t expected[IPV4_HEADER_LEN] = {0x45, 0xc2, 0x01, 0x34, 0,  0, 0x40, 0, 63, 17,
@@ -39,7 +38,6 @@ static void ipv4_header_stands_in_the_last_twenty_octets(void **state)
 
 static void ipv6_header_takes_all_forty_octets(void **state)
 {
-    (void)state;
     struct datagram_rx rx = packet(false);
     const uint8_t expected[GRH_LEN] = {
         0x6c, 0x2a, 0xbc, 0xde,     0x01, 0x20, 17,   63,   0x20,
@@ -51,7 +49,6 @@ static void ipv6_header_takes_all_forty_octets(void **state)
 
 static void what_was_written_is_read(void **state)
 {
-    (void)state;
     for (unsigned is_ipv4 = 0; is_ipv4 < 2; is_ipv4++) {
         struct datagram_rx rx = packet(is_ipv4);
         uint8_t out[GRH_LEN];
@@ -68,7 +65,6 @@ static void what_was_written_is_read(void **state)
 
 static void ipv4_header_with_a_wrong_checksum_is_none(void **state)
 {
-    (void)state;
     struct datagram_rx rx = packet(true);
     uint8_t out[GRH_LEN];
     struct grh grh;
@@ -80,7 +76,6 @@ static void ipv4_header_with_a_wrong_checksum_is_none(void **state)
 // An IPv6 header may have octets that look like an IPv4 header, but for the checksum.
 static void ipv6_header_that_looks_like_ipv4_is_ipv6(void **state)
 {
-    (void)state;
     struct datagram_rx rx = packet(false);
     rx.remote.s6_addr[12] = 0x45;
     uint8_t out[GRH_LEN];

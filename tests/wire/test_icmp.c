@@ -14,7 +14,6 @@ static const uint8_t echo[] = {8, 0, 0xe3, 0xc6, 0x12, 0x34, 0, 1, 0, 1, 2, 3};
 
 static void echo_reads_as_it_is_written(void **state)
 {
-    (void)state;
     struct icmp_header h;
     struct span body;
     uint8_t again[sizeof echo];
@@ -29,7 +28,6 @@ static void echo_reads_as_it_is_written(void **state)
 
 static void messages_are_refused_that_end_early_or_changed(void **state)
 {
-    (void)state;
     struct icmp_header h;
     struct span body;
     uint8_t other[sizeof echo];
@@ -53,7 +51,6 @@ static struct nd_message advertisement(void)
 
 static void neighbour_messages_read_as_they_are_written(void **state)
 {
-    (void)state;
     static const uint8_t types[] = {ICMPV6_NEIGHBOUR_SOLICITATION, ICMPV6_NEIGHBOUR_ADVERTISEMENT};
     for (unsigned i = 0; i < 4; i++) {
         struct nd_message m = advertisement(), got;
@@ -77,7 +74,6 @@ static void neighbour_messages_read_as_they_are_written(void **state)
 
 static void neighbour_options_must_end_where_the_message_ends(void **state)
 {
-    (void)state;
     struct nd_message m = advertisement(), got;
     uint8_t buf[ND_LEN];
     nd_message_emit(&m, 0, buf);
@@ -94,7 +90,6 @@ static void neighbour_options_must_end_where_the_message_ends(void **state)
 // A nonce is as long as the address, and so is the address of the other direction.
 static void other_neighbour_options_are_no_address(void **state)
 {
-    (void)state;
     static const uint8_t kinds[] = {1, 14, 0, 255};
     struct nd_message m = advertisement(), got;
     uint8_t buf[ND_LEN];
@@ -109,7 +104,6 @@ static void other_neighbour_options_are_no_address(void **state)
 
 static void a_solicitation_names_who_asks(void **state)
 {
-    (void)state;
     struct nd_message m = advertisement(), got;
     uint8_t buf[ND_LEN];
     m.type = ICMPV6_NEIGHBOUR_SOLICITATION;

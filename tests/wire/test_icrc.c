@@ -39,7 +39,6 @@ static uint32_t icrc_of(const uint8_t *packet, size_t len)
 
 static void captured_packets_have_the_icrc_that_they_carry(void **state)
 {
-    (void)state;
     const struct span packets[] = {span_of(captured_uc, sizeof captured_uc),
                                    span_of(captured_cnp, sizeof captured_cnp)};
     for (unsigned i = 0; i < 2; i++) {
@@ -120,7 +119,6 @@ static uint8_t *bth_of(struct sample *s)
 
 static void beginning_from_addresses_is_that_of_the_packet(void **state)
 {
-    (void)state;
     for (unsigned is_ipv4 = 0; is_ipv4 < 2; is_ipv4++) {
         struct sample s;
         make_sample(&s, is_ipv4);
@@ -131,7 +129,6 @@ static void beginning_from_addresses_is_that_of_the_packet(void **state)
 
 static void packet_is_left_as_it_was(void **state)
 {
-    (void)state;
     struct sample s, before;
     make_sample(&s, true);
     before = s;
@@ -141,7 +138,6 @@ static void packet_is_left_as_it_was(void **state)
 
 static void pieces_give_the_value_of_the_whole(void **state)
 {
-    (void)state;
     struct sample s;
     make_sample(&s, true);
     const uint8_t *body = bth_of(&s) + BTH_LEN;
@@ -164,7 +160,6 @@ static bool routers_change(size_t ip_len, size_t bit)
 
 static void every_bit_counts_but_those_that_routers_change(void **state)
 {
-    (void)state;
     for (unsigned is_ipv4 = 0; is_ipv4 < 2; is_ipv4++) {
         struct sample s;
         make_sample(&s, is_ipv4);
@@ -182,7 +177,6 @@ static void every_bit_counts_but_those_that_routers_change(void **state)
 
 static void other_packets_have_no_icrc(void **state)
 {
-    (void)state;
     for (unsigned is_ipv4 = 0; is_ipv4 < 2; is_ipv4++) {
         struct sample s;
         uint32_t icrc;
@@ -207,7 +201,6 @@ static struct icrc_ids ids;
 
 static int init_ids(void **state)
 {
-    (void)state;
     icrc_ids_init(&ids);
     return 0;
 }
@@ -223,7 +216,6 @@ static uint32_t with_id(struct sample *s, uint16_t id, uint16_t udp_len)
 
 static void identification_is_found_at_every_length(void **state)
 {
-    (void)state;
     struct sample s;
     make_sample(&s, true);
     for (uint16_t len = ICRC_ID_UDP_LEN_MIN; len <= ICRC_ID_UDP_LEN_MAX; len += 4) {
@@ -236,7 +228,6 @@ static void identification_is_found_at_every_length(void **state)
 
 static void every_identification_is_found(void **state)
 {
-    (void)state;
     struct sample s;
     make_sample(&s, true);
     uint32_t zero = with_id(&s, 0, 1064);
@@ -249,7 +240,6 @@ static void every_identification_is_found(void **state)
 
 static void part_of_an_identification_is_what_it_changes_of_the_beginning(void **state)
 {
-    (void)state;
     struct sample s;
     make_sample(&s, true);
     s.outer.id = 0;
@@ -262,7 +252,6 @@ static void part_of_an_identification_is_what_it_changes_of_the_beginning(void *
 
 static void damage_has_hardly_an_identification(void **state)
 {
-    (void)state;
     struct prng prng;
     prng_init(&prng, 3);
     unsigned passed = 0;
@@ -275,7 +264,6 @@ static void damage_has_hardly_an_identification(void **state)
 
 static void lengths_that_no_packet_has_are_not_looked_for(void **state)
 {
-    (void)state;
     uint16_t found;
     assert_true(icrc_ids_find(&ids, ICRC_ID_UDP_LEN_MIN, 0, &found));
     assert_false(icrc_ids_find(&ids, ICRC_ID_UDP_LEN_MIN - 4, 0, &found));
@@ -287,7 +275,6 @@ static void lengths_that_no_packet_has_are_not_looked_for(void **state)
 // Headers that differ in one thing alone, in turn with those that they differ from.
 static void where_known_headers_begin_is_where_theirs_does(void **state)
 {
-    (void)state;
     static struct icrc_known known;
     const struct in6_addr a = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1}};
     const struct in6_addr b = {.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 2}};

@@ -11,7 +11,6 @@
 // The example of many textbooks: UDP from 192.168.0.1 to 192.168.0.199, checksum 0xb861.
 static void ipv4_header_has_the_known_checksum(void **state)
 {
-    (void)state;
     static const uint8_t known[] = {0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11,
                                     0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7};
     struct ipv4_header h = {.total_len = 0x73,
@@ -26,7 +25,6 @@ static void ipv4_header_has_the_known_checksum(void **state)
 
 static void mark_leaves_a_good_checksum_and_is_for_who_heeds_it(void **state)
 {
-    (void)state;
     static const uint8_t rows[][2] = {{0x00, 0x00}, {0x49, 0x4b}, {0x4a, 0x4b}, {0x4b, 0x4b}};
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct ipv4_header h = {.tos = rows[i][0], .total_len = IPV4_HEADER_LEN, .ttl = 64}, read;
@@ -41,7 +39,6 @@ static void mark_leaves_a_good_checksum_and_is_for_who_heeds_it(void **state)
 
 static void ipv6_header_has_every_field_in_its_place(void **state)
 {
-    (void)state;
     static const uint8_t known[8] = {0x6a, 0xb1, 0x23, 0x45, 0x01, 0x02, 6, 63};
     struct ipv6_header h = {.traffic_class = 0xab,
                             .flow_label = 0x12345,
@@ -60,14 +57,12 @@ static void ipv6_header_has_every_field_in_its_place(void **state)
 // RFC 1071 section 3: the words 0001 f203 f4f5 f6f7 add up to ddf2.
 static void sum_is_as_in_rfc_1071(void **state)
 {
-    (void)state;
     static const uint8_t octets[] = {0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
     assert_int_equal(inet_sum_fold(inet_sum_add(0, span_of(octets, 8))), 0xffff & ~0xddf2);
 }
 
 static void last_odd_octet_counts_as_the_upper_half_of_a_word(void **state)
 {
-    (void)state;
     static const uint8_t padded[] = {1, 2, 3, 4, 5, 6, 7, 0};
     assert_int_equal(inet_sum_fold(inet_sum_add(0, span_of(padded, 7))),
                      inet_sum_fold(inet_sum_add(0, span_of(padded, 8))));
@@ -76,7 +71,6 @@ static void last_odd_octet_counts_as_the_upper_half_of_a_word(void **state)
 // Every length and start gives what adding up 16-bit words one by one gives.
 static void sum_agrees_with_adding_word_by_word(void **state)
 {
-    (void)state;
     uint8_t octets[80];
     for (size_t i = 0; i < sizeof octets; i++) {
         octets[i] = (uint8_t)(0xff - i * 37);
@@ -97,7 +91,6 @@ static void sum_agrees_with_adding_word_by_word(void **state)
 // Carries come out of every step.
 static void sum_of_the_largest_words_carries(void **state)
 {
-    (void)state;
     for (size_t len = 0; len <= 64; len++) {
         for (unsigned last = 0xfd; last <= 0xff; last++) {
             uint8_t octets[64];
@@ -118,7 +111,6 @@ static void sum_of_the_largest_words_carries(void **state)
 
 static void pseudo_header_counts_both_addresses_protocol_and_length(void **state)
 {
-    (void)state;
     const struct ipv4_header v4 = {
         .protocol = IP_PROTOCOL_TCP, .src = {10, 0, 0, 1}, .dst = {10, 0, 0, 2}};
     const struct ipv6_header v6 = {.next_header = IP_PROTOCOL_TCP,
@@ -184,7 +176,6 @@ static enum ip_parse_verdict ipv4_parse(const struct packet *p)
 
 static void ipv4_body_is_what_the_header_says(void **state)
 {
-    (void)state;
     struct packet p = ipv4_template();
     struct ipv4_header h;
     struct span body;
@@ -202,7 +193,6 @@ static void ipv4_body_is_what_the_header_says(void **state)
 
 static void ipv4_that_ends_early_is_too_short(void **state)
 {
-    (void)state;
     struct packet p = ipv4_template();
     for (p.len = 0; p.len < IPV4_HEADER_LEN + BODY_LEN; p.len++) {
         assert_int_equal(ipv4_parse(&p), IP_PARSE_TOO_SHORT);
@@ -212,7 +202,6 @@ static void ipv4_that_ends_early_is_too_short(void **state)
 
 static void ipv4_header_may_not_contradict_itself(void **state)
 {
-    (void)state;
     struct packet p = ipv4_template();
     p.octets[0] = 0x44;
     assert_int_equal(ipv4_parse(&p), IP_PARSE_HEADER_LEN);
@@ -230,7 +219,6 @@ static void ipv4_header_may_not_contradict_itself(void **state)
 // A packet may be all header, and one option may be all that it has.
 static void ipv4_may_end_with_its_header(void **state)
 {
-    (void)state;
     static const uint8_t option[] = {148, 4, 0, 0};
     for (size_t len = 0; len <= sizeof option; len += sizeof option) {
         struct ipv4_header h = {.tos = 0xb9, .total_len = (uint16_t)(IPV4_HEADER_LEN + len)};
@@ -249,7 +237,6 @@ static void ipv4_may_end_with_its_header(void **state)
 
 static void ipv4_fragments_are_refused(void **state)
 {
-    (void)state;
     static const uint16_t flags[] = {0x2000, 0x0001, 0x1fff};
     for (unsigned i = 0; i < 3; i++) {
         struct packet p = ipv4_template();
@@ -261,7 +248,6 @@ static void ipv4_fragments_are_refused(void **state)
 
 static void ipv4_options_are_refused_where_they_route_or_do_not_end(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t options[4];
         enum ip_parse_verdict verdict;
@@ -299,7 +285,6 @@ static enum ip_parse_verdict ipv6_parse(uint8_t first, const uint8_t *extensions
 
 static void ipv6_body_stands_behind_extension_headers(void **state)
 {
-    (void)state;
     static const uint8_t extensions[] = {
         43, 0, 1,  4, 0, 0, 0, 0,                         // hop by hop: padding
         44, 1, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // routing, no segments left
@@ -321,7 +306,6 @@ static void ipv6_body_stands_behind_extension_headers(void **state)
 
 static void ipv6_extensions_are_refused_by_name(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t first;
         uint8_t extension[8];
@@ -345,7 +329,6 @@ static void ipv6_extensions_are_refused_by_name(void **state)
 // Options that fill their header, and packets that end with their last header, are right.
 static void ipv6_options_may_fill_their_header_and_headers_the_packet(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t first;
         uint8_t extension[16];
@@ -379,7 +362,6 @@ static void ipv6_options_may_fill_their_header_and_headers_the_packet(void **sta
 
 static void ipv6_extension_headers_are_counted(void **state)
 {
-    (void)state;
     uint8_t extensions[(IP_EXTENSIONS_MAX + 1) * 8] = {0};
     struct ipv6_header h;
     struct span body;
@@ -424,7 +406,6 @@ static void alert_for_routers_reads_as_it_is_written(void **state)
 
 static void ipv6_that_ends_early_is_too_short(void **state)
 {
-    (void)state;
     struct ipv6_header h;
     struct span body;
     for (size_t cut = 1; cut <= IPV6_HEADER_LEN + BODY_LEN; cut++) {
@@ -434,7 +415,6 @@ static void ipv6_that_ends_early_is_too_short(void **state)
 
 static void verdicts_have_names(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < IP_PARSE_VERDICT_COUNT; i++) {
         assert_string_not_equal(ip_parse_verdict_name(i), "?");
     }

@@ -23,7 +23,6 @@ static enum mpa_frame_verdict verdict_of(const uint8_t *octets, size_t len,
 
 static void revision_1_request_is_read(void **state)
 {
-    (void)state;
     struct mpa_startup_frame f;
     size_t len;
     assert_int_equal(mpa_startup_frame_parse(span_of(request_rev1, 20), MPA_REQUEST, &f, &len),
@@ -36,7 +35,6 @@ static void revision_1_request_is_read(void **state)
 
 static void enhanced_reply_is_read(void **state)
 {
-    (void)state;
     struct mpa_startup_frame f;
     size_t len;
     assert_int_equal(mpa_startup_frame_parse(span_of(reply_rev2, 24), MPA_REPLY, &f, &len),
@@ -50,7 +48,6 @@ static void enhanced_reply_is_read(void **state)
 
 static void every_field_survives_the_round_trip(void **state)
 {
-    (void)state;
     struct mpa_startup_frame in = {.kind = MPA_REPLY,
                                    .markers = true,
                                    .crc = true,
@@ -78,7 +75,6 @@ static void every_field_survives_the_round_trip(void **state)
 
 static void each_rtr_flag_has_its_bit(void **state)
 {
-    (void)state;
     static const char octets[4][5] = {"\x80\0\0\0", "\x40\0\0\0", "\0\0\x80\0", "\0\0\x40\0"};
     for (unsigned i = 0; i < 4; i++) {
         struct mpa_startup_frame f = {.revision = 2,
@@ -95,7 +91,6 @@ static void each_rtr_flag_has_its_bit(void **state)
 
 static void frame_in_parts_is_incomplete_and_says_what_it_needs(void **state)
 {
-    (void)state;
     struct mpa_startup_frame f;
     size_t len;
     for (size_t cut = 0; cut < sizeof reply_rev2; cut++) {
@@ -107,7 +102,6 @@ static void frame_in_parts_is_incomplete_and_says_what_it_needs(void **state)
 
 static void octets_behind_the_frame_are_left_alone(void **state)
 {
-    (void)state;
     uint8_t in[30] = {0};
     struct mpa_startup_frame f;
     size_t len;
@@ -118,14 +112,12 @@ static void octets_behind_the_frame_are_left_alone(void **state)
 
 static void wrong_key_is_refused_at_its_first_wrong_octet(void **state)
 {
-    (void)state;
     assert_int_equal(verdict_of((const uint8_t *)"GET / HTTP", 1, MPA_REQUEST), MPA_FRAME_BAD_KEY);
     assert_int_equal(verdict_of((const uint8_t *)"MPA ID ReX", 10, MPA_REQUEST), MPA_FRAME_BAD_KEY);
 }
 
 static void key_of_the_other_role_is_told_apart(void **state)
 {
-    (void)state;
     assert_int_equal(verdict_of(request_rev1, 20, MPA_REPLY), MPA_FRAME_WRONG_KIND);
     assert_int_equal(verdict_of(request_rev1, 10, MPA_REPLY), MPA_FRAME_WRONG_KIND);
     assert_int_equal(verdict_of(reply_rev2, 24, MPA_REQUEST), MPA_FRAME_WRONG_KIND);
@@ -136,7 +128,6 @@ static void key_of_the_other_role_is_told_apart(void **state)
 
 static void unknown_revisions_are_refused(void **state)
 {
-    (void)state;
     uint8_t in[20];
     memcpy(in, request_rev1, 20);
     for (unsigned revision = 0; revision < 256; revision++) {
@@ -148,7 +139,6 @@ static void unknown_revisions_are_refused(void **state)
 
 static void private_data_over_512_octets_is_refused(void **state)
 {
-    (void)state;
     uint8_t in[MPA_STARTUP_MAX_LEN + 1] = {0};
     memcpy(in, request_rev1, 20);
     in[18] = 2;
@@ -159,7 +149,6 @@ static void private_data_over_512_octets_is_refused(void **state)
 
 static void enhanced_frame_without_its_octets_is_refused(void **state)
 {
-    (void)state;
     uint8_t in[24];
     memcpy(in, reply_rev2, 24);
     in[19] = 3;
@@ -168,7 +157,6 @@ static void enhanced_frame_without_its_octets_is_refused(void **state)
 
 static void s_bit_means_nothing_in_revision_1(void **state)
 {
-    (void)state;
     uint8_t in[24];
     struct mpa_startup_frame f;
     size_t len;
@@ -181,7 +169,6 @@ static void s_bit_means_nothing_in_revision_1(void **state)
 
 static void pad_makes_the_fpdu_a_multiple_of_four(void **state)
 {
-    (void)state;
     for (size_t len = 0; len <= MPA_ULPDU_MAX_LEN; len++) {
         assert_int_equal(mpa_fpdu_len(len) % 4, 0);
         assert_true(mpa_pad_len(len) <= MPA_PAD_MAX_LEN);
@@ -193,7 +180,6 @@ static void pad_makes_the_fpdu_a_multiple_of_four(void **state)
 // RFC 5044 section 4.5, worked by hand.
 static void mulpdu_follows_the_formula(void **state)
 {
-    (void)state;
     assert_int_equal(mpa_mulpdu(1460, false), 1454);
     assert_int_equal(mpa_mulpdu(1460, true), 1442);
     assert_int_equal(mpa_mulpdu(1447, false), 1438);
@@ -203,7 +189,6 @@ static void mulpdu_follows_the_formula(void **state)
 
 static void mulpdu_is_never_below_128(void **state)
 {
-    (void)state;
     assert_int_equal(mpa_mulpdu(0, false), 128);
     assert_int_equal(mpa_mulpdu(127, true), 128);
     assert_int_equal(mpa_mulpdu(140, true), 130);
@@ -211,7 +196,6 @@ static void mulpdu_is_never_below_128(void **state)
 
 static void formats_and_names(void **state)
 {
-    (void)state;
     char line[200];
     struct mpa_startup_frame f = {.kind = MPA_REPLY,
                                   .crc = true,

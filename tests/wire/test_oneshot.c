@@ -72,7 +72,6 @@ static enum oneshot_verdict verdict_of(uint8_t agreed, uint8_t opcode, uint8_t r
 
 static void marks_are_written_as_the_golden_octets(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < GOLDEN_COUNT; i++) {
         const struct golden *g = &goldens[i];
         struct ddp_header h = header_of((uint8_t)g->opcode, 0);
@@ -85,7 +84,6 @@ static void marks_are_written_as_the_golden_octets(void **state)
 
 static void golden_octets_are_read(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < GOLDEN_COUNT; i++) {
         const struct golden *g = &goldens[i];
         struct ddp_header h;
@@ -102,7 +100,6 @@ static void golden_octets_are_read(void **state)
 
 static void without_agreement_nothing_is_read(void **state)
 {
-    (void)state;
     for (uint8_t opcode = 0; opcode < RDMAP_OPCODE_COUNT; opcode++) {
         struct ddp_header h = header_of(opcode, 0xc);
         struct oneshot_send send;
@@ -114,7 +111,6 @@ static void without_agreement_nothing_is_read(void **state)
 
 static void both_bits_are_refused(void **state)
 {
-    (void)state;
     assert_int_equal(verdict_of(FLAGS, RDMAP_SEND, 0xc), ONESHOT_BOTH);
     assert_int_equal(verdict_of(FLAGS, RDMAP_SEND_SE, 0xc), ONESHOT_BOTH);
     assert_int_equal(verdict_of(FLAGS, RDMAP_SEND_INV, 0xc), ONESHOT_BOTH);
@@ -122,7 +118,6 @@ static void both_bits_are_refused(void **state)
 
 static void a_field_that_has_another_meaning_is_not_marked(void **state)
 {
-    (void)state;
     for (uint8_t bit = EXTENSION_RSVD_ADVERTISE; bit <= EXTENSION_RSVD_CLOSE; bit *= 2) {
         assert_int_equal(verdict_of(FLAGS, RDMAP_SEND_INV, bit), ONESHOT_STAG_TAKEN);
         assert_int_equal(verdict_of(FLAGS, RDMAP_SEND_SE_INV, bit), ONESHOT_STAG_TAKEN);
@@ -135,7 +130,6 @@ static void a_field_that_has_another_meaning_is_not_marked(void **state)
 
 static void reserved_bits_of_other_messages_are_not_looked_at(void **state)
 {
-    (void)state;
     static const uint8_t others[] = {RDMAP_WRITE,     RDMAP_READ_REQUEST,   RDMAP_READ_RESPONSE,
                                      RDMAP_TERMINATE, RDMAP_IMMEDIATE,      RDMAP_IMMEDIATE_SE,
                                      RDMAP_EXTENSION, RDMAP_ATOMIC_REQUEST, RDMAP_ATOMIC_RESPONSE};
@@ -146,7 +140,6 @@ static void reserved_bits_of_other_messages_are_not_looked_at(void **state)
 
 static void a_tagged_segment_has_no_such_field(void **state)
 {
-    (void)state;
     const uint8_t agreed[] = {FLAGS, OPCODE};
     for (unsigned i = 0; i < 2; i++) {
         struct ddp_header h = header_of(i == 0 ? RDMAP_SEND : ONESHOT_OPCODE_CLOSE, 0x8);
@@ -159,7 +152,6 @@ static void a_tagged_segment_has_no_such_field(void **state)
 
 static void a_part_that_was_not_agreed_is_refused(void **state)
 {
-    (void)state;
     const uint8_t advertise = EXTENSION_ONESHOT_FLAGS | EXTENSION_ONESHOT_ADVERTISE;
     const uint8_t close = EXTENSION_ONESHOT_OPCODE | EXTENSION_ONESHOT_CLOSE;
     assert_int_equal(verdict_of(advertise, RDMAP_SEND, EXTENSION_RSVD_ADVERTISE), ONESHOT_OK);
@@ -170,7 +162,6 @@ static void a_part_that_was_not_agreed_is_refused(void **state)
 
 static void the_opcodes_leave_no_room_for_rfc_7306(void **state)
 {
-    (void)state;
     for (uint8_t opcode = RDMAP_IMMEDIATE_SE; opcode <= RDMAP_ATOMIC_RESPONSE; opcode++) {
         assert_int_equal(verdict_of(OPCODE, opcode, 0), ONESHOT_RFC7306);
         assert_int_equal(verdict_of(FLAGS, opcode, 0), ONESHOT_OK);
@@ -179,7 +170,6 @@ static void the_opcodes_leave_no_room_for_rfc_7306(void **state)
 
 static void send_with_invalidate_is_read_in_either_encoding(void **state)
 {
-    (void)state;
     assert_int_equal(verdict_of(FLAGS, RDMAP_SEND_INV, 0), ONESHOT_OK);
     assert_int_equal(verdict_of(OPCODE, RDMAP_SEND_SE_INV, 0), ONESHOT_OK);
 }

@@ -37,7 +37,6 @@ static const uint8_t atomic_response[RDMAP_ATOMIC_RESPONSE_LEN] = {
 
 static void control_octet_has_version_and_opcode(void **state)
 {
-    (void)state;
     assert_int_equal(rdmap_control_emit(RDMAP_SEND), 0x43); // as in RFC 5044 figure 5
     assert_int_equal(rdmap_control_version(0x43), 1);
     assert_int_equal(rdmap_control_opcode(0x43), RDMAP_SEND);
@@ -48,7 +47,6 @@ static void control_octet_has_version_and_opcode(void **state)
 // RFC 5040 figure 4 and RFC 7306 figure 2, written down a second time.
 static void opcode_facts_are_those_of_the_rfcs(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t opcode;
         bool tagged, invalidates, solicits;
@@ -75,7 +73,6 @@ static void opcode_facts_are_those_of_the_rfcs(void **state)
 
 static void unassigned_opcodes_are_unknown(void **state)
 {
-    (void)state;
     assert_false(rdmap_opcode_facts(0xc)->is_known);
     assert_false(rdmap_opcode_facts(0xd)->is_known);
     assert_false(rdmap_opcode_facts(0xf)->is_known);
@@ -83,7 +80,6 @@ static void unassigned_opcodes_are_unknown(void **state)
 
 static void every_opcode_has_a_name(void **state)
 {
-    (void)state;
     for (uint8_t opcode = 0; opcode < RDMAP_OPCODE_COUNT; opcode++) {
         assert_non_null(rdmap_opcode_facts(opcode)->name);
     }
@@ -91,7 +87,6 @@ static void every_opcode_has_a_name(void **state)
 
 static void read_request_is_read_and_written(void **state)
 {
-    (void)state;
     struct rdmap_read_request r;
     uint8_t out[RDMAP_READ_REQUEST_LEN];
     assert_int_equal(rdmap_read_request_parse(span_of(read_request, sizeof read_request), &r),
@@ -107,7 +102,6 @@ static void read_request_is_read_and_written(void **state)
 
 static void atomic_request_is_read_and_written(void **state)
 {
-    (void)state;
     struct rdmap_atomic_request r;
     uint8_t out[RDMAP_ATOMIC_REQUEST_LEN];
     assert_int_equal(rdmap_atomic_request_parse(span_of(atomic_request, sizeof atomic_request), &r),
@@ -126,7 +120,6 @@ static void atomic_request_is_read_and_written(void **state)
 
 static void reserved_bits_of_an_atomic_request_are_ignored(void **state)
 {
-    (void)state;
     struct rdmap_atomic_request r;
     uint8_t in[RDMAP_ATOMIC_REQUEST_LEN];
     memcpy(in, atomic_request, sizeof in);
@@ -138,7 +131,6 @@ static void reserved_bits_of_an_atomic_request_are_ignored(void **state)
 
 static void atomic_response_is_read_and_written(void **state)
 {
-    (void)state;
     struct rdmap_atomic_response r;
     uint8_t out[RDMAP_ATOMIC_RESPONSE_LEN];
     assert_int_equal(
@@ -152,7 +144,6 @@ static void atomic_response_is_read_and_written(void **state)
 
 static void headers_of_fixed_length_refuse_any_other(void **state)
 {
-    (void)state;
     uint8_t in[64] = {0};
     struct rdmap_read_request read;
     struct rdmap_atomic_request request;
@@ -169,7 +160,6 @@ static void headers_of_fixed_length_refuse_any_other(void **state)
 
 static void formats_speak_the_words_of_the_rfcs(void **state)
 {
-    (void)state;
     char line[240];
     struct rdmap_read_request r = {1, 0x10, 64, 2, 0x20};
     assert_string_equal(

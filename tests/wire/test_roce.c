@@ -59,7 +59,6 @@ static int print_headers(unsigned headers, char *text, size_t len)
 
 static void table_of_opcodes_is_the_golden_one(void **state)
 {
-    (void)state;
     static char text[1 << 14];
     size_t at = 0;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -80,7 +79,6 @@ static void table_of_opcodes_is_the_golden_one(void **state)
 
 static void payload_fits_by_its_class(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t opcode;
         bool fits[5]; // 0, 1, 1023, 1024, 1025 octets
@@ -119,7 +117,6 @@ static void wrap(char *line)
 
 static void packet_of_each_opcode_is_the_golden_one(void **state)
 {
-    (void)state;
     static char text[1 << 15];
     size_t at = 0;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
@@ -145,7 +142,6 @@ static void packet_of_each_opcode_is_the_golden_one(void **state)
 
 static void captured_packets_are_read(void **state)
 {
-    (void)state;
     struct roce_packet p;
     assert_int_equal(roce_packet_parse(span_of(captured_uc, sizeof captured_uc), &p),
                      ROCE_PARSE_OK);
@@ -161,7 +157,6 @@ static void captured_packets_are_read(void **state)
 
 static void notification_is_the_captured_one(void **state)
 {
-    (void)state;
     uint8_t out[CNP_LEN];
     assert_int_equal(cnp_emit(0x118, out), CNP_LEN);
     out[BTH_OFF_FLAGS] &= (uint8_t)~BTH_MIG_REQ; // which that card leaves 0 in these
@@ -180,7 +175,6 @@ static void packet_is_emitted_as_it_was_read_by(uint8_t opcode)
 
 static void packet_is_emitted_as_it_was_read(void **state)
 {
-    (void)state;
     each_known_opcode(packet_is_emitted_as_it_was_read_by);
 }
 
@@ -196,7 +190,6 @@ static void packet_is_too_short_inside_its_headers_by(uint8_t opcode)
 
 static void packet_is_too_short_inside_its_headers(void **state)
 {
-    (void)state;
     each_known_opcode(packet_is_too_short_inside_its_headers_by);
 }
 
@@ -209,7 +202,6 @@ static void packet_is_too_short_inside_its_headers(void **state)
 
 static void each_header_alone_may_be_too_short(void **state)
 {
-    (void)state;
     const uint8_t octets[ATOMICETH_LEN] = {0};
     IS_TOO_SHORT_BELOW(RETH_LEN, reth_parse, struct reth);
     IS_TOO_SHORT_BELOW(ATOMICETH_LEN, atomiceth_parse, struct atomiceth);
@@ -221,7 +213,6 @@ static void each_header_alone_may_be_too_short(void **state)
 
 static void reserved_opcodes_are_refused_with_their_bth(void **state)
 {
-    (void)state;
     for (unsigned opcode = 0; opcode < 256; opcode++) {
         if (roce_opcode_facts((uint8_t)opcode)->is_known) {
             continue;
@@ -236,7 +227,6 @@ static void reserved_opcodes_are_refused_with_their_bth(void **state)
 
 static void pad_longer_than_the_payload_is_refused(void **state)
 {
-    (void)state;
     uint8_t octets[BTH_LEN + 4] = {ROCE_RC | ROCE_SEND_ONLY, 3 << BTH_PAD_SHIFT};
     struct roce_packet p;
     assert_int_equal(roce_packet_parse(span_of(octets, BTH_LEN), &p), ROCE_PARSE_PAD);
@@ -246,7 +236,6 @@ static void pad_longer_than_the_payload_is_refused(void **state)
 
 static void packet_that_is_not_padded_is_refused(void **state)
 {
-    (void)state;
     uint8_t octets[BTH_LEN + 8] = {ROCE_RC | ROCE_SEND_ONLY};
     struct roce_packet p;
     for (size_t len = 0; len <= 8; len++) {
@@ -257,7 +246,6 @@ static void packet_that_is_not_padded_is_refused(void **state)
 
 static void other_versions_are_refused(void **state)
 {
-    (void)state;
     uint8_t octets[BTH_LEN] = {ROCE_RC | ROCE_SEND_ONLY, 1};
     struct roce_packet p;
     assert_int_equal(roce_packet_parse(span_of(octets, sizeof octets), &p), ROCE_PARSE_TVER);
@@ -265,7 +253,6 @@ static void other_versions_are_refused(void **state)
 
 static void line_of_a_packet_is_cut_to_its_room(void **state)
 {
-    (void)state;
     uint8_t octets[SAMPLE_MAX_LEN];
     char whole[400], line[400];
     struct roce_packet p;

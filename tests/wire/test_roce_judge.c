@@ -148,7 +148,6 @@ static void expect(uint8_t opcode, char *line, size_t len)
 
 static void tshark_finds_in_each_field_what_was_put_there(void **state)
 {
-    (void)state;
     if (!has_tshark()) {
         print_message("SKIP: no program tshark\n");
         skip();

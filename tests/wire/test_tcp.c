@@ -18,7 +18,6 @@ static const struct tcp_header syn = {.src_port = 40000,
 
 static void header_has_every_field_in_its_place(void **state)
 {
-    (void)state;
     static const uint8_t known[] = {0x9c, 0x40, 0x1d, 0x2f, 1,    2,    3, 4, 0, 0, 0,    0,
                                     0x60, 0x02, 0xff, 0xfe, 0x00, 0x00, 0, 0, 2, 4, 0x05, 0xb4};
     uint8_t buf[TCP_HEADER_MAX_LEN];
@@ -28,7 +27,6 @@ static void header_has_every_field_in_its_place(void **state)
 
 static void header_without_options_is_of_the_least_length(void **state)
 {
-    (void)state;
     uint8_t buf[TCP_HEADER_MAX_LEN];
     struct tcp_header ack = {.seq = 1, .ack = 2, .flags = TCP_ACK};
     assert_int_equal(tcp_header_emit(&ack, buf), TCP_HEADER_LEN);
@@ -37,7 +35,6 @@ static void header_without_options_is_of_the_least_length(void **state)
 
 static void segment_sums_up_to_nothing_with_its_checksum(void **state)
 {
-    (void)state;
     static const uint8_t payload[] = {9, 8, 7};
     uint8_t buf[TCP_HEADER_MAX_LEN + sizeof payload];
     struct ipv4_header ip = {
@@ -55,7 +52,6 @@ static void segment_sums_up_to_nothing_with_its_checksum(void **state)
 // else.
 static void each_option_has_its_octets(void **state)
 {
-    (void)state;
     static const struct {
         struct tcp_options options;
         size_t len;
@@ -103,7 +99,6 @@ static const uint8_t linux_syn[] = {0xb9, 0x3c, 0x1d, 0x2f, 0x87, 0x65, 0x43, 0x
 
 static void every_option_of_a_syn_is_read(void **state)
 {
-    (void)state;
     struct tcp_header h;
     size_t len;
     assert_int_equal(tcp_header_parse(span_of(linux_syn, sizeof linux_syn), &h, &len),
@@ -120,7 +115,6 @@ static void every_option_of_a_syn_is_read(void **state)
 
 static void parse_reads_what_emit_wrote(void **state)
 {
-    (void)state;
     struct tcp_header in = {.src_port = 1,
                             .dst_port = 65535,
                             .seq = 0xfffffff0,
@@ -155,7 +149,6 @@ static enum tcp_parse_verdict parse_option_octets(const uint8_t *octets, size_t 
 
 static void impossible_option_lengths_are_refused(void **state)
 {
-    (void)state;
     static const uint8_t bad[][4] = {
         {TCP_OPTION_MSS, 0, 0, 0},  // no length at all
         {99, 1, 0, 0},              // shorter than kind and length
@@ -171,7 +164,6 @@ static void impossible_option_lengths_are_refused(void **state)
 
 static void unknown_options_and_what_follows_the_end_are_passed_over(void **state)
 {
-    (void)state;
     static const uint8_t octets[] = {1, 99, 3, 77, TCP_OPTION_END, 2, 0, 0};
     assert_int_equal(parse_option_octets(octets, sizeof octets), TCP_PARSE_OK);
 }
@@ -179,7 +171,6 @@ static void unknown_options_and_what_follows_the_end_are_passed_over(void **stat
 // The first kind behind those whose lengths are known is 9.
 static void an_unknown_option_may_be_of_any_length(void **state)
 {
-    (void)state;
     for (unsigned kind = TCP_OPTION_TIMESTAMPS + 1; kind <= UINT8_MAX; kind++) {
         for (uint8_t len = 2; len <= 40; len++) {
             uint8_t octets[40] = {(uint8_t)kind, len};
@@ -190,7 +181,6 @@ static void an_unknown_option_may_be_of_any_length(void **state)
 
 static void cut_header_is_refused(void **state)
 {
-    (void)state;
     struct tcp_header h;
     size_t len;
     for (size_t cut = 0; cut < sizeof linux_syn; cut++) {
@@ -200,7 +190,6 @@ static void cut_header_is_refused(void **state)
 
 static void header_shorter_than_itself_is_refused(void **state)
 {
-    (void)state;
     uint8_t buf[TCP_HEADER_LEN] = {[TCP_OFF_DATA_OFFSET] = 0x40};
     struct tcp_header h;
     size_t len;
@@ -209,7 +198,6 @@ static void header_shorter_than_itself_is_refused(void **state)
 
 static void line_names_flags_and_options(void **state)
 {
-    (void)state;
     char line[200];
     assert_string_equal(tcp_header_format(&syn, line, sizeof line),
                         "40000 > 7471 S seq 16909060 ack 0 win 65534 mss 1460");
@@ -234,7 +222,6 @@ static void line_names_flags_and_options(void **state)
 
 static void verdicts_have_names(void **state)
 {
-    (void)state;
     static const char *const names[] = {"ok", "too short", "data offset", "option length", "?"};
     for (unsigned i = 0; i <= TCP_PARSE_VERDICT_COUNT; i++) {
         assert_string_equal(tcp_parse_verdict_name((enum tcp_parse_verdict)i), names[i]);

@@ -18,7 +18,6 @@ static struct terminate parsed(struct span message, enum terminate_order order,
 
 static void control_field_is_read_in_the_order_of_the_rfc(void **state)
 {
-    (void)state;
     const uint8_t in[] = {0x02, 0x06, 0x00, 0x00};
     struct terminate t = parsed(span_of(in, 4), TERMINATE_ORDER_RFC, TERMINATE_OK);
     assert_int_equal(terminate_cause_find(t.layer, t.etype, t.code), TERM_RDMAP_OPCODE);
@@ -28,7 +27,6 @@ static void control_field_is_read_in_the_order_of_the_rfc(void **state)
 // "Unexpected opcode" as the kernel's siw puts it on the wire.
 static void control_field_is_read_in_the_order_of_siw(void **state)
 {
-    (void)state;
     const uint8_t in[] = {0x20, 0x06, 0x00, 0x00};
     struct terminate t = parsed(span_of(in, 4), TERMINATE_ORDER_SIW, TERMINATE_OK);
     assert_int_equal(terminate_cause_find(t.layer, t.etype, t.code), TERM_RDMAP_OPCODE);
@@ -38,7 +36,6 @@ static void control_field_is_read_in_the_order_of_siw(void **state)
 
 static void header_bits_of_siw_are_the_lowest(void **state)
 {
-    (void)state;
     uint8_t in[4 + 2 + 14] = {0x10, 0x01, 0x03, 0x00, 0x00, 0x40, 0xc1, 0x40};
     struct terminate t = parsed(span_of(in, sizeof in), TERMINATE_ORDER_SIW, TERMINATE_OK);
     assert_int_equal(terminate_cause_find(t.layer, t.etype, t.code), TERM_RDMAP_BOUNDS);
@@ -49,7 +46,6 @@ static void header_bits_of_siw_are_the_lowest(void **state)
 
 static void all_parts_survive_the_round_trip(void **state)
 {
-    (void)state;
     struct terminate in = terminate_of(TERM_RDMAP_ACCESS), out;
     in.has_len = in.has_ddp = in.has_rdmap = true;
     in.ddp_segment_len = 46;
@@ -69,7 +65,6 @@ static void all_parts_survive_the_round_trip(void **state)
 
 static void cause_alone_takes_four_octets(void **state)
 {
-    (void)state;
     struct terminate t = terminate_of(TERM_MPA_CRC);
     uint8_t buf[TERMINATE_MAX_LEN];
     assert_int_equal(terminate_emit(&t, buf), TERMINATE_MIN_LEN);
@@ -78,7 +73,6 @@ static void cause_alone_takes_four_octets(void **state)
 
 static void message_without_control_field_is_too_short(void **state)
 {
-    (void)state;
     uint8_t in[3] = {0};
     for (size_t len = 0; len < TERMINATE_MIN_LEN; len++) {
         parsed(span_of(in, len), TERMINATE_ORDER_RFC, TERMINATE_TOO_SHORT);
@@ -87,7 +81,6 @@ static void message_without_control_field_is_too_short(void **state)
 
 static void missing_headers_leave_the_cause_known(void **state)
 {
-    (void)state;
     uint8_t in[TERMINATE_MAX_LEN] = {0x11, 0x01, 0xe0};
     for (size_t len = TERMINATE_MIN_LEN; len < TERMINATE_MAX_LEN; len++) {
         struct terminate t = parsed(span_of(in, len), TERMINATE_ORDER_RFC, TERMINATE_CUT);
@@ -101,7 +94,6 @@ static void missing_headers_leave_the_cause_known(void **state)
 
 static void every_cause_is_found_by_its_numbers(void **state)
 {
-    (void)state;
     for (unsigned cause = TERM_NONE + 1; cause < TERM_CAUSE_COUNT; cause++) {
         const struct terminate_cause_facts *f = terminate_cause_facts(cause);
         assert_int_equal(terminate_cause_find(f->layer, f->etype, f->code), cause);
@@ -111,7 +103,6 @@ static void every_cause_is_found_by_its_numbers(void **state)
 
 static void numbers_that_no_rfc_gives_are_no_cause(void **state)
 {
-    (void)state;
     assert_int_equal(terminate_cause_find(0, 1, 0x05), TERM_NONE);
     assert_int_equal(terminate_cause_find(1, 3, 0), TERM_NONE);
     assert_int_equal(terminate_cause_find(2, 0, 0), TERM_NONE);
@@ -120,7 +111,6 @@ static void numbers_that_no_rfc_gives_are_no_cause(void **state)
 
 static void local_catastrophic_errors_take_any_code(void **state)
 {
-    (void)state;
     assert_int_equal(terminate_cause_find(0, 0, 0x77), TERM_RDMAP_LOCAL);
     assert_int_equal(terminate_cause_find(1, 0, 0xff), TERM_DDP_LOCAL);
 }
@@ -128,7 +118,6 @@ static void local_catastrophic_errors_take_any_code(void **state)
 // RFC 5040 figure 10.
 static void headers_go_with_the_causes_that_take_them(void **state)
 {
-    (void)state;
     assert_true(terminate_cause_facts(TERM_RDMAP_BOUNDS)->takes_rdmap);
     assert_true(terminate_cause_facts(TERM_RDMAP_BOUNDS)->takes_ddp);
     assert_true(terminate_cause_facts(TERM_RDMAP_OPCODE)->takes_ddp);
@@ -140,7 +129,6 @@ static void headers_go_with_the_causes_that_take_them(void **state)
 
 static void format_names_layer_and_error(void **state)
 {
-    (void)state;
     char line[160];
     struct terminate t = terminate_of(TERM_DDP_BOUNDS);
     assert_string_equal(terminate_format(&t, line, sizeof line),

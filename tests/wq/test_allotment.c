@@ -54,7 +54,6 @@ static void expect(const struct nodes *n, uint32_t len)
 
 static void the_smaller_one_holds(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(1000, 300);
     expect(&n, 300);
     assert_true(allotment_may_name_rest(&n.a));
@@ -62,7 +61,6 @@ static void the_smaller_one_holds(void **state)
 
 static void without_a_peer_that_knows_the_wish_holds(void **state)
 {
-    (void)state;
     struct allotment a;
     uint32_t len;
     allotment_init(&a, 1000, false);
@@ -75,7 +73,6 @@ static void without_a_peer_that_knows_the_wish_holds(void **state)
 
 static void with_an_undivided_peer_everyone_cuts_its_own(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(1000, 0);
     assert_int_equal(allotment_request_len(&n.a), 1000);
     assert_int_equal(allotment_request_len(&n.b), 0);
@@ -86,7 +83,6 @@ static void with_an_undivided_peer_everyone_cuts_its_own(void **state)
 
 static void a_change_reaches_both_nodes(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(1000, 1000);
     for (unsigned i = 0; i < 4; i++) {
         uint32_t len = (const uint32_t[]){400, 1000, 0, 900}[i];
@@ -105,7 +101,6 @@ static void a_change_reaches_both_nodes(void **state)
 // value under which it was asked for.
 static void answers_follow_when_the_peer_has_taken_it(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct nodes n = nodes_of(500, 1000);
         uint32_t len = i == 0 ? 300 : 900;
@@ -123,7 +118,6 @@ static void answers_follow_when_the_peer_has_taken_it(void **state)
 
 static void one_notice_is_out_at_a_time(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(500, 1000);
     allotment_wish(&n.a, 300, false);
     say(&n.a, &n.b);
@@ -137,7 +131,6 @@ static void one_notice_is_out_at_a_time(void **state)
 
 static void both_may_change_at_once(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(500, 500);
     uint32_t len;
     allotment_wish(&n.a, 400, false);
@@ -155,7 +148,6 @@ static void both_may_change_at_once(void **state)
 
 static void who_may_follows_a_peer_whose_pipe_holds_more(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(500, 500);
     n.b.may_follow = true;
     allotment_wish(&n.a, 4000, true);
@@ -171,7 +163,6 @@ static void who_may_follows_a_peer_whose_pipe_holds_more(void **state)
 
 static void nobody_follows_an_operators_command(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(500, 500);
     n.b.may_follow = true;
     allotment_wish(&n.a, 4000, true);
@@ -182,7 +173,6 @@ static void nobody_follows_an_operators_command(void **state)
 
 static void a_pipe_pulls_no_further_than_its_bound(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(500, 500);
     n.b.may_follow = true;
     allotment_wish(&n.a, UINT32_MAX, false);
@@ -194,7 +184,6 @@ static void a_pipe_pulls_no_further_than_its_bound(void **state)
 
 static void nothing_is_taken_that_was_not_said(void **state)
 {
-    (void)state;
     struct nodes n = nodes_of(500, 500);
     assert_false(allotment_on_taken(&n.a, 500));
     allotment_wish(&n.a, 300, false);
@@ -207,7 +196,6 @@ static void nothing_is_taken_that_was_not_said(void **state)
 // Every order of words, each direction in order: no answer is ever longer than its request allows.
 static void no_answer_is_longer_than_its_request_allows(void **state)
 {
-    (void)state;
     enum { STEPS = 10 };
     for (unsigned order = 0; order < 1U << (2 * STEPS); order += 7) { // 4 moves per step
         struct nodes n = nodes_of(500, 500);

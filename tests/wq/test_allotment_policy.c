@@ -26,7 +26,6 @@ static bool sample(struct allotment_policy *p, uint32_t waiting, uint64_t pipe_l
 
 static void an_operators_command_holds(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy(BASE);
     assert_true(allotment_policy_on_operator(&p, 1000));
     assert_int_equal(p.len, 1000);
@@ -38,7 +37,6 @@ static void an_operators_command_holds(void **state)
 
 static void short_memory_lowers_it_until_there_is_enough(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy(BASE);
     assert_true(allotment_policy_on_memory(&p, true));
     assert_int_equal(p.len, BASE / 4);
@@ -49,7 +47,6 @@ static void short_memory_lowers_it_until_there_is_enough(void **state)
 
 static void waiting_readers_lower_it_at_once(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy(BASE);
     enum allotment_event why;
     assert_false(sample(&p, 15, 0, &why));
@@ -63,7 +60,6 @@ static void waiting_readers_lower_it_at_once(void **state)
 
 static void it_rises_when_nobody_has_waited_for_a_while(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy(BASE);
     enum allotment_event why;
     sample(&p, 16, 0, &why);
@@ -95,7 +91,6 @@ static unsigned changes_in_ten_minutes(uint32_t waiting_count, uint64_t pipe_len
 
 static void a_reason_that_comes_and_goes_does_not_make_it_swing(void **state)
 {
-    (void)state;
     assert_in_range(changes_in_ten_minutes(16, 0), 1, 8);
     assert_in_range(changes_in_ten_minutes(0, 64 * BASE), 1, 8);
 }
@@ -103,7 +98,6 @@ static void a_reason_that_comes_and_goes_does_not_make_it_swing(void **state)
 // The patience that it has learnt it forgets again.
 static void after_a_quiet_time_calm_is_short_again(void **state)
 {
-    (void)state;
     struct allotment_policy p;
     enum allotment_event why;
     allotment_policy_init(&p, BASE);
@@ -126,7 +120,6 @@ static void after_a_quiet_time_calm_is_short_again(void **state)
 
 static void a_long_pipe_raises_it(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy(BASE);
     enum allotment_event why;
     assert_false(sample(&p, 0, BASE, &why));
@@ -141,7 +134,6 @@ static void a_long_pipe_raises_it(void **state)
 
 static void short_memory_counts_more_than_a_long_pipe(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy(BASE);
     enum allotment_event why;
     sample(&p, 0, 3 * BASE, &why);
@@ -152,7 +144,6 @@ static void short_memory_counts_more_than_a_long_pipe(void **state)
 
 static void no_pipe_raises_what_an_operator_commanded(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy(BASE);
     enum allotment_event why;
     assert_true(allotment_policy_may_follow(&p));
@@ -165,7 +156,6 @@ static void no_pipe_raises_what_an_operator_commanded(void **state)
 
 static void it_is_not_bent_below_the_floor(void **state)
 {
-    (void)state;
     enum allotment_event why;
     struct allotment_policy p = policy(2 * ALLOTMENT_FLOOR_LEN);
     sample(&p, 64, 0, &why);
@@ -178,7 +168,6 @@ static void it_is_not_bent_below_the_floor(void **state)
 
 static void undivided_stays_undivided(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy(0);
     enum allotment_event why;
     assert_false(sample(&p, 64, 3 * BASE, &why));
@@ -208,7 +197,6 @@ static struct allotment_policy policy_of_one(void)
 
 static void one_that_reads_alone_raises_it(void **state)
 {
-    (void)state;
     enum allotment_event why;
     struct allotment_policy p = policy_of_one();
     assert_false(sample_readers(&p, 1, UINT64_MAX, &why));
@@ -222,7 +210,6 @@ static void one_that_reads_alone_raises_it(void **state)
 
 static void another_reader_lowers_it_at_once(void **state)
 {
-    (void)state;
     enum allotment_event why;
     struct allotment_policy p = policy_of_one();
     assert_true(sample_readers(&p, 2, 3 * BASE, &why));
@@ -237,7 +224,6 @@ static void another_reader_lowers_it_at_once(void **state)
 
 static void nothing_changes_where_nobody_reads(void **state)
 {
-    (void)state;
     enum allotment_event why;
     struct allotment_policy p = policy_of_one();
     assert_true(allotment_policy_is_at_rest(&p)); // and nobody needs to look
@@ -249,7 +235,6 @@ static void nothing_changes_where_nobody_reads(void **state)
 
 static void one_that_reads_alone_counts_less_than_what_presses(void **state)
 {
-    (void)state;
     struct allotment_policy p = policy_of_one();
     assert_true(allotment_policy_on_memory(&p, true));
     assert_int_equal(p.len, BASE / 4);
@@ -261,7 +246,6 @@ static void one_that_reads_alone_counts_less_than_what_presses(void **state)
 // Ten minutes in which a second reader comes and goes every three seconds.
 static void company_that_comes_and_goes_does_not_make_it_swing(void **state)
 {
-    (void)state;
     enum allotment_event why;
     struct allotment_policy p = policy(BASE);
     unsigned changes = 0;

@@ -123,7 +123,6 @@ static void expect_none(struct cq *cq)
 
 static void what_succeeds_is_told_if_it_is_signalled_and_counted_in_any_case(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     post(q, 1, WQE_SEND, 0);
     post(q, 2, WQE_SEND, WQE_SIGNALED);
@@ -142,7 +141,6 @@ static void what_succeeds_is_told_if_it_is_signalled_and_counted_in_any_case(voi
 
 static void completions_name_their_operation_and_their_octets(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     struct cqe cqe;
     post(q, 1, WQE_SEND, WQE_SIGNALED);
@@ -170,7 +168,6 @@ static void completions_name_their_operation_and_their_octets(void **state)
 
 static void each_operation_has_its_name_in_the_completion(void **state)
 {
-    (void)state;
     static const uint32_t opcodes[WQE_OPCODE_COUNT] = {
         [WQE_RDMA_WRITE] = WC_RDMA_WRITE,
         [WQE_RDMA_WRITE_WITH_IMM] = WC_RDMA_WRITE,
@@ -198,7 +195,6 @@ static void each_operation_has_its_name_in_the_completion(void **state)
 
 static void behind_one_that_failed_none_is_successful(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     for (unsigned i = 1; i <= 4; i++) {
         post(q, i, WQE_SEND, 0);
@@ -226,7 +222,6 @@ static void post_into_the_slot_of_what_completes(void *ctx)
 
 static void a_slot_is_free_before_its_completion_is_seen(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     cq_destroy(q->send_cq);
     q->config.send_cq = q->send_cq =
@@ -246,7 +241,6 @@ static void a_slot_is_free_before_its_completion_is_seen(void **state)
 
 static void what_is_posted_behind_a_flush_begins_anew(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     struct transport_work work;
     for (unsigned i = 1; i <= 2; i++) {
@@ -273,7 +267,6 @@ static void what_is_posted_behind_a_flush_begins_anew(void **state)
 
 static void a_fence_that_was_waited_for_is_forgotten_with_what_is_flushed(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     struct transport_work work;
     post(q, 1, WQE_RDMA_READ, 0);
@@ -290,7 +283,6 @@ static void a_fence_that_was_waited_for_is_forgotten_with_what_is_flushed(void *
 // It was done here, and nobody has asked yet what is due.
 static void what_is_done_and_not_to_be_told_leaves_its_slot_with_the_flush(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     struct transport_work work;
     uint32_t window;
@@ -308,7 +300,6 @@ static void what_is_done_and_not_to_be_told_leaves_its_slot_with_the_flush(void 
 
 static void a_completion_without_a_place_is_lost_and_counted(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     for (unsigned i = 0; i < cq_capacity(q->send_cq); i++) {
         assert_true(cq_push(q->send_cq, &(struct cqe){.qp_num = QP_NUM}));
@@ -327,7 +318,6 @@ static void a_completion_without_a_place_is_lost_and_counted(void **state)
 
 static void what_was_not_carried_out_is_flushed_aloud_and_in_order(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     post(q, 1, WQE_SEND, WQE_SIGNALED);
     post(q, 2, WQE_SEND, 0);
@@ -355,7 +345,6 @@ static void what_was_not_carried_out_is_flushed_aloud_and_in_order(void **state)
 // A peer that was never there fails the first, as a device does that has tried often enough.
 static void without_a_peer_the_first_fails_and_the_rest_is_flushed(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     for (unsigned i = 1; i <= 3; i++) {
         post(q, i, WQE_SEND, 0);
@@ -372,7 +361,6 @@ static void without_a_peer_the_first_fails_and_the_rest_is_flushed(void **state)
 
 static void a_queue_pair_that_is_silent_completes_nothing(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     post(q, 1, WQE_SEND, WQE_SIGNALED);
     post_receive(q, 70);
@@ -387,7 +375,6 @@ static void a_queue_pair_that_is_silent_completes_nothing(void **state)
 
 static void there_is_work_until_all_has_left(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     assert_false(wq_has_work(&q->wq));
     post(q, 1, WQE_SEND, 0);
@@ -402,7 +389,6 @@ static void there_is_work_until_all_has_left(void **state)
 // Marks of the life before are none of the next.
 static void a_new_connection_begins_its_marks_anew(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     post(q, 1, WQE_SEND, 0);
     put_message(q, 1000);
@@ -433,7 +419,6 @@ struct source_case {
 // Until it is taken, the memory that a message is put from must stay as it is.
 static void memory_is_read_by_what_is_put_by_reference(void **state)
 {
-    (void)state;
     static const struct source_case cases[] = {
         {"a Send", WQE_SEND, 0, 64, false, true},
         {"a Send with immediate data", WQE_SEND_WITH_IMM, 0, 64, false, true},
@@ -467,7 +452,6 @@ static void memory_is_read_by_what_is_put_by_reference(void **state)
 // What was put says nothing of what will be.
 static void memory_is_read_by_the_message_that_is_about_to_leave(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     struct transport_work work;
     post(q, 1, WQE_SEND, 0);
@@ -486,7 +470,6 @@ static void memory_is_read_by_the_message_that_is_about_to_leave(void **state)
 
 static void memory_is_read_by_each_element_of_one_octet_and_more(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     for (uint32_t len = 0; len <= 1; len++) {
         struct send_wqe *wqe = wq_send_slot(&q->wq, 0);
@@ -503,7 +486,6 @@ static void memory_is_read_by_each_element_of_one_octet_and_more(void **state)
 
 static void memory_is_written_to_by_reads_until_they_are_over(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     post(q, 1, WQE_SEND, 0);
     post(q, 2, WQE_RDMA_READ, 0);
@@ -526,7 +508,6 @@ static void memory_is_written_to_by_reads_until_they_are_over(void **state)
 
 static void receives_are_claimed_in_order_and_free_when_they_are_polled(void **state)
 {
-    (void)state;
     for (unsigned k = 0; k < 2; k++) {
         struct queues *q = open_queues(k == 1);
         for (unsigned i = 0; i < RECEIVES; i++) {
@@ -558,7 +539,6 @@ static void receives_are_claimed_in_order_and_free_when_they_are_polled(void **s
 // Those of a shared queue stay for the others.
 static void receives_of_its_own_are_flushed_with_it(void **state)
 {
-    (void)state;
     for (unsigned k = 0; k < 2; k++) {
         struct queues *q = open_queues(k == 1);
         post_receive(q, 70);
@@ -578,7 +558,6 @@ static void receives_of_its_own_are_flushed_with_it(void **state)
 // Nobody will poll it, and so give it back.
 static void a_shared_receive_whose_completion_is_lost_is_free_again(void **state)
 {
-    (void)state;
     for (unsigned is_silent = 0; is_silent < 2; is_silent++) {
         struct queues *q = open_queues(true);
         q->wq.is_silent = is_silent == 1;
@@ -596,7 +575,6 @@ static void a_shared_receive_whose_completion_is_lost_is_free_again(void **state
 // Of a queue of its own, whoever polls frees the receives, in order.
 static void a_receive_of_its_own_whose_completion_is_lost_stays_taken(void **state)
 {
-    (void)state;
     struct queues *q = open_queues(false);
     q->wq.is_silent = true;
     for (unsigned i = 0; i < RECEIVES; i++) {
@@ -611,7 +589,6 @@ static void a_receive_of_its_own_whose_completion_is_lost_stays_taken(void **sta
 
 static void a_reference_may_end_with_its_message(void **state)
 {
-    (void)state;
     static const uint8_t message[] = {0xff, 0xff, 0x12, 0x34};
     struct oneshot_field field = {.offset = 2, .len = 2};
     uint64_t reference = 0;

@@ -79,21 +79,18 @@ static void open_all(struct journal *to)
 
 static int open_kept(void **state)
 {
-    (void)state;
     open_all(&journal);
     return 0;
 }
 
 static int open_unasked(void **state)
 {
-    (void)state;
     open_all(NULL);
     return 0;
 }
 
 static int close_all(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         wq_requests_forget(&it.queue[i].wq);
         wq_fini(&it.queue[i].wq);

@@ -40,7 +40,6 @@ static struct journal journal = {.put = note};
 
 static int open_queue(void **state)
 {
-    (void)state;
     const uint8_t key[STAG_KEY_LEN] = {7};
     memset(&it, 0, sizeof it);
     it.mem = mem_table_create(key, 64, (struct mem_probe){0});
@@ -63,7 +62,6 @@ static int open_queue(void **state)
 
 static int close_queue(void **state)
 {
-    (void)state;
     assert_true(wq_check(&it.wq, 0));
     wq_fini(&it.wq);
     cq_destroy(it.cq);
@@ -117,7 +115,6 @@ static void expect_record(enum journal_kind kind, uint32_t stag)
 
 static void a_command_is_open_from_the_start_of_its_send_until_it_is_closed(void **state)
 {
-    (void)state;
     struct oneshot_command *command = post(), *found;
     assert_false(is_open(command->stag));
     uint32_t stag = start(command);
@@ -133,7 +130,6 @@ static void a_command_is_open_from_the_start_of_its_send_until_it_is_closed(void
 
 static void what_was_closed_may_be_posted_again_with_another_stag(void **state)
 {
-    (void)state;
     struct oneshot_command *first = post(), *second = post();
     assert_ptr_not_equal(first, second);
     uint32_t stag = start(first);
@@ -148,7 +144,6 @@ static void what_was_closed_may_be_posted_again_with_another_stag(void **state)
 
 static void lending_and_closing_are_recorded(void **state)
 {
-    (void)state;
     struct oneshot_command *command = post();
     uint32_t stag = start(command);
     expect_record(JOURNAL_STAG_LENT, stag);
@@ -158,7 +153,6 @@ static void lending_and_closing_are_recorded(void **state)
 
 static void what_is_revoked_is_closed_and_recorded_as_taken_back(void **state)
 {
-    (void)state;
     uint32_t stag = start(post());
     assert_int_equal(wq_oneshot_revoke(&it.wq, stag), 0);
     expect_record(JOURNAL_STAG_TAKEN_BACK, stag);
@@ -169,7 +163,6 @@ static void what_is_revoked_is_closed_and_recorded_as_taken_back(void **state)
 
 static void a_command_whose_send_never_starts_is_free_again(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 3 * COMMAND_MAX; i++) {
         post();
         wq_flush_sends(&it.wq);

@@ -31,7 +31,6 @@ static uint64_t read_through(struct read_pace *pace, uint64_t rate, duration_ns 
 
 static void a_long_pipe_is_filled(void **state)
 {
-    (void)state;
     struct read_pace pace = {0};
     uint64_t rate = 1000000000, rtt_ns = 10 * NS_PER_MS; // 10 MB are on their way
     assert_true(read_through(&pace, rate, rtt_ns, 12) > rate / 100 * 9 / 10);
@@ -39,14 +38,12 @@ static void a_long_pipe_is_filled(void **state)
 
 static void a_short_pipe_needs_no_more_than_two_parts(void **state)
 {
-    (void)state;
     struct read_pace pace = {0};
     assert_true(read_through(&pace, 1000000000, 20 * NS_PER_US, 50) < 2 * PART_LEN);
 }
 
 static void the_limit_does_not_feed_on_itself(void **state)
 {
-    (void)state;
     struct read_pace pace = {0};
     uint64_t rate = 1000000000, rtt_ns = 10 * NS_PER_MS;
     assert_true(read_through(&pace, rate, rtt_ns, 100) <= 2 * rate / 100);
@@ -54,7 +51,6 @@ static void the_limit_does_not_feed_on_itself(void **state)
 
 static void a_path_that_became_longer_is_noticed(void **state)
 {
-    (void)state;
     struct read_pace pace = {0};
     instant_ns now = NS_PER_S;
     read_pace_on_first_octet(&pace, now, true, now + NS_PER_MS);
@@ -67,7 +63,6 @@ static void a_path_that_became_longer_is_noticed(void **state)
 
 static void behind_others_a_path_only_becomes_shorter(void **state)
 {
-    (void)state;
     struct read_pace pace = {0};
     instant_ns now = NS_PER_S;
     read_pace_on_first_octet(&pace, now, true, now + 9 * NS_PER_MS); // a hiccup
@@ -81,7 +76,6 @@ static void behind_others_a_path_only_becomes_shorter(void **state)
 
 static void a_clock_that_stands_still_says_nothing(void **state)
 {
-    (void)state;
     struct read_pace pace = {0};
     read_pace_on_first_octet(&pace, 5, true, 5);
     read_pace_on_answer(&pace, PART_LEN, 0, 5, 5);

@@ -9,7 +9,6 @@
 
 static void so_many_octets_of_progress_start_it_anew(void **state)
 {
-    (void)state;
     struct read_patience p;
     read_patience_restart(&p, 1);
     read_patience_on_progress(&p, READ_PROGRESS_LEN - 1, 2);
@@ -23,7 +22,6 @@ static void so_many_octets_of_progress_start_it_anew(void **state)
 // However long it is: it is sent to its end before an answer can come.
 static void a_message_that_goes_on_starts_it_anew_each_time(void **state)
 {
-    (void)state;
     struct read_patience p;
     read_patience_restart(&p, 1);
     for (unsigned i = 2; i < 100; i++) {
@@ -34,7 +32,6 @@ static void a_message_that_goes_on_starts_it_anew_each_time(void **state)
 
 static void two_messages_may_overtake_an_answer_and_no_more(void **state)
 {
-    (void)state;
     struct read_patience p;
     read_patience_restart(&p, 1);
     read_patience_on_other(&p, READ_PROGRESS_LEN, true, 2);
@@ -50,7 +47,6 @@ static void two_messages_may_overtake_an_answer_and_no_more(void **state)
 // A peer that sends many of them would hold it up for ever.
 static void short_messages_are_not_added_up(void **state)
 {
-    (void)state;
     struct read_patience p;
     read_patience_restart(&p, 1);
     for (unsigned i = 2; i < 100; i++) {

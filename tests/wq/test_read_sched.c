@@ -125,7 +125,6 @@ static uint64_t count_of(const struct fixture *f, size_t offset)
 
 static void a_read_alone_keeps_two_requests_out(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 0, 1);
     post(f, 0, 0, READ_KIND_READ, 5 * ALLOTMENT + 1);
     assert_int_equal(issue(f, 0), 2);
@@ -144,7 +143,6 @@ static void a_read_alone_keeps_two_requests_out(void **state)
 // Its round trip is that of the way, and its patience begins: with others out neither is so.
 static void a_request_knows_whether_it_was_alone(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 0, 1);
     struct read_flow *flow = &f->reader[0].flow;
     f->now = 5 * NS_PER_MS;
@@ -171,7 +169,6 @@ static void a_request_knows_whether_it_was_alone(void **state)
 
 static void who_finds_no_context_waits_for_one(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(1, 0, 2);
     struct read_context *context;
     post(f, 0, 0, READ_KIND_READ, 1);
@@ -189,7 +186,6 @@ static void who_finds_no_context_waits_for_one(void **state)
 
 static void with_depth_1_a_request_is_made_when_the_one_before_is_answered(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 1, 1);
     post(f, 0, 0, READ_KIND_READ, 3 * ALLOTMENT);
     for (unsigned i = 0; i < 3; i++) {
@@ -204,7 +200,6 @@ static void with_depth_1_a_request_is_made_when_the_one_before_is_answered(void 
 
 static void a_filled_pipe_allows_more_requests(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 0, 1);
     f->reader[0].flow.pace.pipe_len = 5 * ALLOTMENT;
     post(f, 0, 0, READ_KIND_READ, 100 * ALLOTMENT);
@@ -215,7 +210,6 @@ static void a_filled_pipe_allows_more_requests(void **state)
 // What was delivered since a request was issued is what the pipe held, not all that ever came.
 static void the_pipe_is_measured_from_the_issue_of_each_request(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 1, 1);
     struct read_flow *flow = &f->reader[0].flow;
     flow->pace.rtt_ns = NS_PER_US; // as long as an answer takes here
@@ -229,7 +223,6 @@ static void the_pipe_is_measured_from_the_issue_of_each_request(void **state)
 
 static void small_reads_pipeline_up_to_ord(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 1, 1);
     f->reader[0].flow.context_max = 3;
     for (unsigned i = 0; i < 5; i++) {
@@ -245,7 +238,6 @@ static void small_reads_pipeline_up_to_ord(void **state)
 
 static void a_task_begins_when_all_of_the_one_before_was_asked_for(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 0, 1);
     post(f, 0, 0, READ_KIND_READ, 3 * ALLOTMENT);
     post(f, 0, 1, READ_KIND_ATOMIC, 8);
@@ -261,7 +253,6 @@ static void a_task_begins_when_all_of_the_one_before_was_asked_for(void **state)
 // However much is left of Reads of its own queue pair: it waits for what is out already, no more.
 static void an_atomic_passes_a_gigabyte_of_its_own_queue_pair(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 0, 1);
     post(f, 0, 0, READ_KIND_READ, UINT64_C(1) << 30);
     post(f, 0, 1, READ_KIND_READ, 100);
@@ -282,7 +273,6 @@ static void an_atomic_passes_a_gigabyte_of_its_own_queue_pair(void **state)
 // Many Reads that are short count as one that is long.
 static void an_atomic_passes_many_reads_of_its_own_queue_pair(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(2, 1, 1);
     for (unsigned i = 0; i < 6; i++) {
         post(f, 0, i, READ_KIND_READ, READ_STAYS_BEHIND_LEN / 4);
@@ -296,7 +286,6 @@ static void an_atomic_passes_many_reads_of_its_own_queue_pair(void **state)
 // Only one whose program said so, and those in their order.
 static void a_read_passes_another_of_its_queue_pair_if_its_program_says_so(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 1, 1);
     f->reader[0].flow.context_max = 2;
     post(f, 0, 0, READ_KIND_READ, 100 * ALLOTMENT);
@@ -324,7 +313,6 @@ static void a_read_passes_another_of_its_queue_pair_if_its_program_says_so(void 
 // A boundary of a Read that goes on: the context of its part is the atomic's next.
 static void what_passes_takes_the_context_of_a_read_of_its_own_queue_pair(void **state)
 {
-    (void)state;
     for (unsigned limit = 0; limit < 2; limit++) { // the device's, the peer's
         struct fixture *f = open_with(limit == 0 ? 1 : 8, 1, 1);
         f->reader[0].flow.context_max = limit == 0 ? 8 : 1;
@@ -348,7 +336,6 @@ static void what_passes_takes_the_context_of_a_read_of_its_own_queue_pair(void *
 // One that has no allotment and has begun is not passed: it keeps what it has.
 static void an_undivided_read_that_has_begun_is_not_passed(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(1, 1, 1);
     f->reader[0].flow.keeps_contexts = true;
     post(f, 0, 0, READ_KIND_READ, 2 * READ_STAYS_BEHIND_LEN);
@@ -364,7 +351,6 @@ static void an_undivided_read_that_has_begun_is_not_passed(void **state)
 // queue, and the read goes on later.
 static void preemption_reactivation_continuation(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(1, 1, 2);
     post(f, 0, 0, READ_KIND_READ, 2 * ALLOTMENT);
     issue(f, 0);
@@ -393,7 +379,6 @@ static void preemption_reactivation_continuation(void **state)
 
 static void while_others_wait_a_read_has_one_request_out(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(2, 0, 2);
     post(f, 0, 0, READ_KIND_READ, 100 * ALLOTMENT);
     assert_int_equal(issue(f, 0), 2);
@@ -410,7 +395,6 @@ static void while_others_wait_a_read_has_one_request_out(void **state)
 // Of the flows before it each spends one quantum; who comes later waits behind it.
 static void a_flow_waits_for_one_quantum_of_each_flow_before_it(void **state)
 {
-    (void)state;
     enum { READERS = 1000, CONTEXTS = 4 };
     struct fixture *f = open_with(CONTEXTS, 0, READERS);
     for (unsigned i = 0; i < READERS; i++) {
@@ -443,7 +427,6 @@ static void a_flow_waits_for_one_quantum_of_each_flow_before_it(void **state)
 
 static void octets_are_shared_evenly_whatever_the_sizes(void **state)
 {
-    (void)state;
     enum { READERS = 8, ROUNDS = 4000 };
     struct fixture *f = open_with(2, 0, READERS);
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -470,7 +453,6 @@ static void octets_are_shared_evenly_whatever_the_sizes(void **state)
 // Who wanted little each time it waited has no more than a quantum when it wants much.
 static void what_is_left_of_a_quantum_is_not_saved_up(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(1, 0, 3);
     for (unsigned i = 0; i < 20; i++) {
         post(f, 2, 0, READ_KIND_READ, 1);
@@ -499,7 +481,6 @@ static void what_is_left_of_a_quantum_is_not_saved_up(void **state)
 
 static void requests_of_no_octets_are_not_free(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(1, 0, 3);
     read_sched_set_quantum(f->sched, 2 * READ_COST_MIN_LEN);
     post(f, 0, 0, READ_KIND_READ, 1);
@@ -520,7 +501,6 @@ static void requests_of_no_octets_are_not_free(void **state)
 
 static void a_short_answer_is_carried_on_with_the_same_context(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(4, 0, 1);
     post(f, 0, 0, READ_KIND_READ, 3 * ALLOTMENT);
     f->reader[0].flow.may_name_rest = true;
@@ -546,7 +526,6 @@ static void a_short_answer_is_carried_on_with_the_same_context(void **state)
 
 static void a_granted_window_is_named_by_the_allotment_of_its_issue(void **state)
 {
-    (void)state;
     static const struct {
         bool may_name_rest;
         uint32_t allotment_len, named_len;
@@ -574,7 +553,6 @@ static void a_granted_window_is_named_by_the_allotment_of_its_issue(void **state
 
 static void who_stops_gives_back_what_it_was_granted(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(1, 0, 3);
     for (unsigned i = 0; i < 3; i++) {
         post(f, i, 0, READ_KIND_READ, 100);
@@ -590,7 +568,6 @@ static void who_stops_gives_back_what_it_was_granted(void **state)
 
 static void start_ups_own_request_does_not_count_against_ord(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(1, 0, 1);
     f->reader[0].flow.context_max = 0;
     post(f, 0, 0, READ_KIND_READY, 0);
@@ -602,7 +579,6 @@ static void start_ups_own_request_does_not_count_against_ord(void **state)
 // Requests that fetch so much would fill the pipe with as many as may be out; asked for once.
 static void what_fills_a_pipe_is_told_to_who_asks(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(4, 1, 1);
     struct read_flow *flow = &f->reader[0].flow;
     flow->context_max = 2;
@@ -620,7 +596,6 @@ static void what_fills_a_pipe_is_told_to_who_asks(void **state)
 // A request that takes a microsecond wants to be 200 times as long, and no longer than its Read.
 static void how_long_a_request_lasts_is_told_of_who_reads_alone(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(4, 1, 2);
     post(f, 0, 0, READ_KIND_READ, 1000 * ALLOTMENT);
     assert_int_equal(issue(f, 0), 1);
@@ -647,7 +622,6 @@ static void how_long_a_request_lasts_is_told_of_who_reads_alone(void **state)
 
 static void the_checks_see_damage(void **state)
 {
-    (void)state;
     struct fixture *f = open_with(8, 1, 1);
     struct reader *r = &f->reader[0];
     post(f, 0, 0, READ_KIND_READ, 10 * ALLOTMENT);

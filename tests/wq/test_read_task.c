@@ -21,7 +21,6 @@ static void expect_next(const struct read_task *task, uint64_t offset, uint32_t 
 
 static void a_read_is_cut_to_the_allotment(void **state)
 {
-    (void)state;
     struct read_task task = read_of(250);
     for (uint64_t offset = 0; offset < 250; offset += 100) {
         uint32_t length = offset < 200 ? 100 : 50;
@@ -37,7 +36,6 @@ static void a_read_is_cut_to_the_allotment(void **state)
 
 static void the_next_request_starts_after_what_is_completed_and_outstanding(void **state)
 {
-    (void)state;
     struct read_task task = read_of(1000);
     read_task_request(&task, 100);
     expect_next(&task, 100, 100);
@@ -51,7 +49,6 @@ static void the_next_request_starts_after_what_is_completed_and_outstanding(void
 
 static void a_short_answer_leaves_its_rest_outstanding(void **state)
 {
-    (void)state;
     struct read_task task = read_of(300);
     read_task_request(&task, 100);
     read_task_answer(&task, 100, 30);
@@ -65,21 +62,18 @@ static void a_short_answer_leaves_its_rest_outstanding(void **state)
 
 static void without_an_allotment_nothing_is_cut(void **state)
 {
-    (void)state;
     struct read_task task = read_of(1ULL << 31);
     assert_int_equal(read_task_next(&task, 0).length, 1U << 31);
 }
 
 static void only_reads_are_cut(void **state)
 {
-    (void)state;
     struct read_task task = {.kind = READ_KIND_ATOMIC, .initial_len = 8};
     assert_int_equal(read_task_next(&task, 1).length, 8);
 }
 
 static void no_octets_are_one_request(void **state)
 {
-    (void)state;
     struct read_task task = read_of(0);
     assert_true(read_task_has_rest(&task));
     expect_next(&task, 0, 0);

@@ -35,7 +35,6 @@ static void post(struct srq *srq, uint64_t wr_id)
 
 static void a_full_queue_has_no_slot(void **state)
 {
-    (void)state;
     unsigned limits = 0;
     struct srq *srq = make(3, &limits);
     assert_int_equal(srq_max_wr(srq), 4);
@@ -56,7 +55,6 @@ static void a_full_queue_has_no_slot(void **state)
 
 static void several_slots_are_committed_in_order(void **state)
 {
-    (void)state;
     unsigned limits = 0;
     struct srq *srq = make(8, &limits);
     for (unsigned i = 0; i < 3; i++) {
@@ -75,7 +73,6 @@ static void several_slots_are_committed_in_order(void **state)
 
 static void the_limit_is_reported_once(void **state)
 {
-    (void)state;
     unsigned limits = 0;
     struct srq *srq = make(8, &limits);
     for (unsigned i = 0; i < 4; i++) {
@@ -96,7 +93,6 @@ static void the_limit_is_reported_once(void **state)
 
 static void slots_freed_in_any_order_come_back_once(void **state)
 {
-    (void)state;
     unsigned limits = 0;
     struct srq *srq = make(16, &limits);
     struct recv_wqe *claimed[16];
@@ -134,7 +130,6 @@ static void slots_freed_in_any_order_come_back_once(void **state)
 
 static void a_queue_is_of_a_size_that_there_is(void **state)
 {
-    (void)state;
     static const struct {
         uint32_t max_wr, max_sge;
         int error;
@@ -166,7 +161,6 @@ static void a_queue_is_of_a_size_that_there_is(void **state)
 // Each slot has room for its elements, at the beginning of a line of the processor's.
 static void slots_do_not_overlap(void **state)
 {
-    (void)state;
     for (uint32_t max_sge = 0; max_sge <= SGE_COUNT_MAX; max_sge++) {
         enum { SLOTS = 4, LINE_LEN = 64 };
         struct srq *srq;
@@ -188,7 +182,6 @@ static void slots_do_not_overlap(void **state)
 // A slot that nobody has claimed cannot be out.
 static void what_is_claimed_and_posted_is_no_more_than_there_is(void **state)
 {
-    (void)state;
     unsigned limits = 0;
     struct srq *srq = make(2, &limits);
     struct recv_wqe *claimed[2];
