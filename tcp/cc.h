@@ -37,9 +37,9 @@ struct tcp_cc {
 // The initial window is that of RFC 6928: ten segments.
 void tcp_cc_init(struct tcp_cc *cc, enum tcp_cc_kind kind, uint32_t mss);
 
-// Before tcp_cc_on_ack: a round trip of what was not sent twice, acknowledged up to `una`, sent up to
-// `nxt`. True: the first slow start is over, since round trips have grown. Those of a window that
-// was not the limit tell nothing of its queue.
+// Before tcp_cc_on_ack: a round trip of what was not sent twice, acknowledged up to `una`, sent up
+// to `nxt`. True: the first slow start is over, since round trips have grown. Those of a window
+// that was not the limit tell nothing of its queue.
 bool tcp_cc_on_round_trip(struct tcp_cc *cc, duration_ns rtt_ns, bool is_limited, tcp_seq una,
                           tcp_seq nxt);
 // `acked_len` octets are newly acknowledged, outside of a recovery. Does nothing where the window

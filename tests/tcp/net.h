@@ -26,8 +26,8 @@ struct net_faults {
     unsigned loss, duplicate, late, mark;
     duration_ns late_ns; // how much later at most
 
-    // Segments wait for each other at a bottleneck, both ways, `octets_per_s`, and are lost where more
-    // than `queue_len` octets wait; 0: there is none.
+    // Segments wait for each other at a bottleneck, both ways, `octets_per_s`, and are lost where
+    // more than `queue_len` octets wait; 0: there is none.
     uint64_t octets_per_s;
     uint32_t queue_len;
 
