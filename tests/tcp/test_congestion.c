@@ -59,20 +59,27 @@ static void on_look(void *ctx, const struct net_side *side)
     }
 }
 
-// One megabyte from side 0 to side 1. `loss` is per 1024.
+// One megabyte from side 0 to side 1, over a path that takes so long.
+static void sender_init(struct net *net, uint64_t seed, duration_ns delay_ns,
+                        const struct net_faults *faults)
+{
+    net_init(net, seed);
+    net->delay_ns = delay_ns;
+    net->faults = *faults;
+    net->config.delayed_ack_ns = 0;
+    net->config.flight_max = 4096;
+    net->side[0].send_len = NET_STREAM_MAX;
+    net->side[1].closes_last = true; // its timers bring no ACK meanwhile
+}
+
+// `loss` is per 1024.
 static struct watch send_over(uint64_t seed, unsigned loss, enum tcp_cc_kind cc,
                               duration_ns delay_ns)
 {
     struct net net;
     struct watch w = {.multiplier = cc == TCP_CC_CUBIC ? 0.7 : 0.5};
-    net_init(&net, seed);
-    net.delay_ns = delay_ns;
-    net.faults = (struct net_faults){.loss = loss};
+    sender_init(&net, seed, delay_ns, &(struct net_faults){.loss = loss});
     net.config.cc = cc;
-    net.config.delayed_ack_ns = 0;
-    net.config.flight_max = 4096;
-    net.side[0].send_len = NET_STREAM_MAX;
-    net.side[1].closes_last = true; // its timers bring no ACK meanwhile
     net.watch = on_look;
     net.watch_ctx = &w;
     net_run(&net, 4000 * NS_PER_S);
@@ -118,14 +125,9 @@ static void waiting_for_a_repair_is_no_part_of_a_round_trip(void **state)
 static void path_that_stands_still_costs_neither_octets_nor_the_window(void **state)
 {
     struct net net;
-    net_init(&net, 1);
-    net.delay_ns = 2 * NS_PER_MS;
-    net.faults = (struct net_faults){.each_ns = 110 * NS_PER_MS, .still_ns = 90 * NS_PER_MS};
+    const struct net_faults faults = {.each_ns = 110 * NS_PER_MS, .still_ns = 90 * NS_PER_MS};
+    sender_init(&net, 1, 2 * NS_PER_MS, &faults);
     net.config.rto_min_ns = 20 * NS_PER_MS;
-    net.config.flight_max = 4096;
-    net.config.delayed_ack_ns = 0;
-    net.side[0].send_len = NET_STREAM_MAX;
-    net.side[1].closes_last = true;
     net_run(&net, 4000 * NS_PER_S);
     const struct tcb *tcb = net.side[0].tcb;
     assert_true(tcb->counters.timeouts > 0);
@@ -140,13 +142,8 @@ static void path_that_stands_still_costs_neither_octets_nor_the_window(void **st
 static void first_slow_start_ends_before_a_slow_queue_overflows(void **state)
 {
     struct net net;
-    net_init(&net, 1);
-    net.delay_ns = 5 * NS_PER_MS;
-    net.faults = (struct net_faults){.octets_per_s = 2000000, .queue_len = 128 * 1024};
-    net.config.flight_max = 4096;
-    net.config.delayed_ack_ns = 0;
-    net.side[0].send_len = NET_STREAM_MAX;
-    net.side[1].closes_last = true;
+    const struct net_faults faults = {.octets_per_s = 2000000, .queue_len = 128 * 1024};
+    sender_init(&net, 1, 5 * NS_PER_MS, &faults);
     net_run(&net, 4000 * NS_PER_S);
     assert_int_equal(net.side[0].tcb->counters.slow_starts_ended, 1);
     assert_in_range(net.overflows, 0, 40);
