@@ -137,12 +137,13 @@ bool tcp_cc_on_round_trip(struct tcp_cc *cc, duration_ns rtt_ns, bool is_limited
     return true;
 }
 
-static void slow_start_grow(struct tcp_cc *cc, uint32_t *acked_len)
+// Returns by how much.
+static uint32_t slow_start_grow(struct tcp_cc *cc, uint32_t acked_len)
 {
-    const uint32_t growth = *acked_len / tcp_hystart_divisor(&cc->hystart);
+    const uint32_t growth = acked_len / tcp_hystart_divisor(&cc->hystart);
     const uint32_t step = smaller(growth, cc->ssthresh - cc->cwnd);
     cc->cwnd += step;
-    *acked_len -= step;
+    return step;
 }
 
 void tcp_cc_on_ack(struct tcp_cc *cc, uint32_t acked_len, bool is_limited, duration_ns srtt_ns,
@@ -156,7 +157,7 @@ void tcp_cc_on_ack(struct tcp_cc *cc, uint32_t acked_len, bool is_limited, durat
         return;
     }
     if (tcp_cc_is_slow_start(cc)) {
-        slow_start_grow(cc, &acked_len);
+        acked_len -= slow_start_grow(cc, acked_len);
     }
     if (acked_len > 0 && cc->cwnd >= cc->ssthresh) {
         if (cc->kind == TCP_CC_CUBIC) {

@@ -13,8 +13,7 @@ void tcp_hystart_init(struct tcp_hystart *h)
 static duration_ns threshold(duration_ns least_ns)
 {
     const duration_ns share = least_ns / MIN_RTT_DIVISOR;
-    return share < min_rtt_thresh_ns ? min_rtt_thresh_ns
-                                     : (share > max_rtt_thresh_ns ? max_rtt_thresh_ns : share);
+    return share < min_rtt_thresh_ns ? min_rtt_thresh_ns : instant_min(share, max_rtt_thresh_ns);
 }
 
 static bool have_grown(const struct tcp_hystart *h)
@@ -45,7 +44,7 @@ static void begin_round(struct tcp_hystart *h, tcp_seq nxt)
 
 bool tcp_hystart_on_sample(struct tcp_hystart *h, duration_ns rtt_ns, tcp_seq una, tcp_seq nxt)
 {
-    h->least_ns = rtt_ns < h->least_ns ? rtt_ns : h->least_ns;
+    h->least_ns = instant_min(h->least_ns, rtt_ns);
     if (++h->sample_count >= N_RTT_SAMPLE) {
         judge(h);
     }
