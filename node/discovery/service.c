@@ -13,6 +13,7 @@
 #include "node/discovery/asker.h"
 #include "node/discovery/asking.h"
 #include "node/discovery/remote_uri.h"
+#include "node/discovery/ways.h"
 #include "node/interface/volume.h"
 #include "text/endpoint.h"
 
@@ -26,6 +27,7 @@ struct service {
     struct weft_nvme_address address;
     const char *transport;  // as entries of the log have it
     struct weft_nvme *nvme; // the controller that is kept; NULL: none
+    struct ways ways;
     uint32_t nsids[NAMESPACE_MAX];
 };
 
@@ -105,35 +107,60 @@ static void namespaces_tell(struct service *service, struct asking *asking, stru
     }
 }
 
-static void subsystem_read(struct service *service, struct asking *asking,
-                           const struct weft_nvme_entry *entry)
+// What the entry's subsystem has, at the entry's address. 0, or a negative errno with the reason.
+static int way_read(struct service *service, struct asking *asking,
+                    const struct weft_nvme_entry *entry, struct why *ret_why)
 {
     struct weft_nvme_address address;
     struct weft_nvme *nvme = NULL;
-    struct why why = {"it answers too slowly"};
     address_of(service, entry, &address);
     const struct weft_nvme_attr attr = {.address = &address, .depth = 1, .timeout_ms = TIMEOUT_MS};
-    int result = asking_has_time(asking) ? weft_nvme_connect(&attr, &nvme, why.text) : -ETIMEDOUT;
-    int count =
-        result == 0 ? weft_nvme_namespaces(nvme, service->nsids, NAMESPACE_MAX, why.text) : result;
-    if (count < 0) {
-        asking_keep(asking, entry->nqn, why.text);
-    } else {
+    int result = weft_nvme_connect(&attr, &nvme, ret_why->text);
+    int count = result == 0
+                    ? weft_nvme_namespaces(nvme, service->nsids, NAMESPACE_MAX, ret_why->text)
+                    : result;
+    if (count >= 0) {
+        ways_note(&service->ways, entry);
         namespaces_tell(service, asking, nvme, &address, count);
     }
     weft_nvme_disconnect(nvme);
+    return count < 0 ? count : 0;
+}
+
+static bool is_way_to(const struct service *service, const struct weft_nvme_entry *entry,
+                      const char *nqn)
+{
+    return strcmp(entry->kind, "nvme") == 0 && strcmp(entry->transport, service->transport) == 0 &&
+           strcmp(entry->nqn, nqn) == 0;
 }
 
 // Another way to a subsystem that was asked before is none of another volume.
-static bool is_first(const struct weft_nvme_entry *entries, size_t index, const char *transport)
+static bool is_first(const struct service *service, const struct weft_nvme_entry *entries,
+                     size_t index)
 {
-    for (size_t i = 0; i < index; i++) {
-        if (strcmp(entries[i].nqn, entries[index].nqn) == 0 &&
-            strcmp(entries[i].transport, transport) == 0) {
-            return false;
+    size_t first = 0;
+    while (!is_way_to(service, &entries[first], entries[index].nqn)) {
+        first++;
+    }
+    return first == index;
+}
+
+// By the way that it answered by last, else by the first that it does.
+static void subsystem_read(struct service *service, struct asking *asking,
+                           const struct weft_nvme_entry *entries, size_t count, const char *nqn)
+{
+    struct why why = {"it answers too slowly"};
+    int error = -ETIMEDOUT;
+    for (size_t i = 0; i < 2 * count && error != 0 && asking_has_time(asking); i++) {
+        const struct weft_nvme_entry *e = &entries[i % count];
+        bool is_its_turn = ways_is_last(&service->ways, e) == (i < count);
+        if (is_way_to(service, e, nqn) && is_its_turn) {
+            error = way_read(service, asking, e, &why);
         }
     }
-    return true;
+    if (error != 0) {
+        asking_keep(asking, nqn, why.text);
+    }
 }
 
 static int service_read(void *self, struct asking *asking, struct why *ret_why)
@@ -143,15 +170,15 @@ static int service_read(void *self, struct asking *asking, struct why *ret_why)
     size_t count = 0;
     int error = log_read(service, &entries, &count, ret_why);
     for (size_t i = 0; i < count && error == 0; i++) {
-        const struct weft_nvme_entry *e = &entries[i];
-        if (strcmp(e->kind, "nvme") != 0 || strcmp(e->transport, service->transport) != 0 ||
-            !asking_wants(asking, e->nqn) || !is_first(entries, i, service->transport)) {
+        const char *nqn = entries[i].nqn;
+        if (!is_way_to(service, &entries[i], nqn) || !asking_wants(asking, nqn) ||
+            !is_first(service, entries, i)) {
             continue;
         }
         if (asking_is_full(asking)) {
             asking->left_out++;
         } else {
-            subsystem_read(service, asking, e);
+            subsystem_read(service, asking, entries, count, nqn);
         }
     }
     free(entries);

@@ -31,6 +31,7 @@ static struct {
     const struct weft_nvme_entry *entries;
     size_t count;
     const char *fails; // "connect", "discover", or the NQN that cannot be ...
+    const char *deaf;  // the host at which nobody answers
     int namespaces;    // ... connected to (0), or asked (negative)
     int polled;
     bool has_changed, is_lost;
@@ -60,7 +61,8 @@ int weft_nvme_connect(const struct weft_nvme_attr *attr, struct weft_nvme **ret,
     if (service.asking != NULL && !is_service) {
         service.asking->until = 0;
     }
-    if (is_it && (is_service || service.namespaces == 0)) {
+    bool is_deaf = service.deaf != NULL && strcmp(service.deaf, at->host) == 0;
+    if (is_deaf || (is_it && (is_service || service.namespaces == 0))) {
         snprintf(ret_why, WEFT_NVME_WHY_MAX, "refused");
         return -ECONNREFUSED;
     }
@@ -288,6 +290,49 @@ static void a_second_way_to_a_subsystem_is_none_of_another_volume(void **state)
     end(1);
 }
 
+static void a_subsystem_is_asked_by_its_next_way_where_one_does_not_answer(void **state)
+{
+    static const struct weft_nvme_entry entries[] = {ENTRY("tcp", "nvme", "f", "1", "nqn.c"),
+                                                     ENTRY("tcp", "nvme", "g", "1", "nqn.c")};
+    begin("nvme+tcp://h/*", entries, 2);
+    service.deaf = "f";
+    assert_int_equal(read_once(false, 0), 0);
+    assert_string_equal(reported, "nqn.c@g:1/7 ");
+    assert_string_equal(service.told, "h:4420/ f:1/nqn.c g:1/nqn.c ");
+    end(1);
+}
+
+// It would be another volume, and its clients would lose this one.
+static void a_subsystem_stays_where_it_answered_when_an_earlier_way_comes_back(void **state)
+{
+    static const struct weft_nvme_entry entries[] = {ENTRY("tcp", "nvme", "f", "1", "nqn.c"),
+                                                     ENTRY("tcp", "nvme", "g", "1", "nqn.c")};
+    begin("nvme+tcp://h/*", entries, 2);
+    service.deaf = "f";
+    assert_int_equal(read_once(false, 0), 0);
+    service.deaf = NULL;
+    assert_int_equal(read_once(false, 0), 0);
+    assert_string_equal(reported, "nqn.c@g:1/7 ");
+    assert_string_equal(service.told, "g:1/nqn.c ");
+    service.deaf = "g";
+    assert_int_equal(read_once(false, 0), 0);
+    assert_string_equal(reported, "nqn.c@f:1/7 ");
+    assert_string_equal(service.told, "g:1/nqn.c f:1/nqn.c ");
+    end(1);
+}
+
+static void a_subsystem_whose_ways_all_fail_keeps_what_it_had_once(void **state)
+{
+    static const struct weft_nvme_entry entries[] = {ENTRY("tcp", "nvme", "f", "1", "nqn.a"),
+                                                     ENTRY("tcp", "nvme", "g", "1", "nqn.a")};
+    begin("nvme+tcp://h/*", entries, 2);
+    service.fails = "nqn.a";
+    assert_int_equal(read_once(false, 0), 0);
+    assert_string_equal(reported, "nqn.a kept: refused; ");
+    assert_string_equal(service.told, "h:4420/ f:1/nqn.a g:1/nqn.a ");
+    end(1);
+}
+
 static void a_subsystem_of_no_namespaces_has_lost_those_it_had(void **state)
 {
     static const struct weft_nvme_entry entry = ENTRY("tcp", "nvme", "h", "1", "nqn.empty");
@@ -388,6 +433,9 @@ int main(void)
         cmocka_unit_test(where_a_subsystem_is_is_told_where_it_is_elsewhere),
         cmocka_unit_test(others_are_not_asked),
         cmocka_unit_test(a_second_way_to_a_subsystem_is_none_of_another_volume),
+        cmocka_unit_test(a_subsystem_is_asked_by_its_next_way_where_one_does_not_answer),
+        cmocka_unit_test(a_subsystem_stays_where_it_answered_when_an_earlier_way_comes_back),
+        cmocka_unit_test(a_subsystem_whose_ways_all_fail_keeps_what_it_had_once),
         cmocka_unit_test(a_subsystem_of_no_namespaces_has_lost_those_it_had),
         cmocka_unit_test(there_are_no_more_than_are_wanted),
         cmocka_unit_test(a_subsystem_that_fails_keeps_what_it_had),
