@@ -133,6 +133,7 @@ void task_transferred(struct scsi_task *task, enum node_completion outcome, inst
 
 void execute_test_unit_ready(struct scsi_task *task, instant_ns now);
 void execute_request_sense(struct scsi_task *task, instant_ns now);
+void execute_send_diagnostic(struct scsi_task *task, instant_ns now);
 void execute_inquiry(struct scsi_task *task, instant_ns now);
 void execute_mode_sense(struct scsi_task *task, instant_ns now);
 void execute_mode_select(struct scsi_task *task, instant_ns now);

@@ -44,6 +44,7 @@ const struct scsi_command scsi_commands[] = {
     {SCSI_RELEASE_6, SCSI_NO_ACTION, 0, NEEDS_UNIT, execute_release, {0}},
     {0x1a, SCSI_NO_ACTION, 0, NEEDS_READ, execute_mode_sense, {0x08, 255, 255, 255}},
     {SCSI_START_STOP_UNIT, SCSI_NO_ACTION, 0, NEEDS_CONTROL, execute_start_stop, {0, 0, 0, 0xf5}},
+    {0x1d, SCSI_NO_ACTION, 0, NEEDS_CONTROL, execute_send_diagnostic, {0xe4, 0, 255, 255}},
     {0x25, SCSI_NO_ACTION, 0, NEEDS_UNIT, execute_read_capacity_10, {0}},
     {0x28, SCSI_NO_ACTION, 0, NEEDS_READ, execute_read, USAGE_10(DPO_FUA)},
     {0x2a, SCSI_NO_ACTION, 0, NEEDS_WRITE, execute_write, USAGE_10(DPO_FUA)},

@@ -31,6 +31,19 @@ void execute_request_sense(struct scsi_task *task, instant_ns now)
     task_deliver_scratch(task, len, task->cdb[4], now);
 }
 
+enum { SELF_TEST_CODE = 0xe0 };
+
+// SPC-4 section 6.42: the default self-test, which finds nothing that the commands before it would
+// not have told. There are no others, and no pages.
+void execute_send_diagnostic(struct scsi_task *task, instant_ns now)
+{
+    if ((task->cdb[1] & SELF_TEST_CODE) != 0 || get_be16(task->cdb + 3) != 0) {
+        task_fail(task, FAULT_CDB_FIELD, now);
+    } else {
+        task_succeed(task, now);
+    }
+}
+
 /* ---- READ CAPACITY --------------------------------------------------------------------------- */
 
 enum {

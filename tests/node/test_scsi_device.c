@@ -100,6 +100,7 @@ static const struct {
     {0x17, NONE, {0}},
     {0x1a, NONE, {8, 255, 255, 255}},
     {0x1b, NONE, {0, 0, 0, 0xf5}},
+    {0x1d, NONE, {0xe4, 0, 255, 255}},
     {0x25, NONE, {0}},
     {0x28, NONE, {TEN(0xf8)}},
     {0x2a, NONE, {TEN(0xf8)}},
@@ -198,6 +199,20 @@ static void auto_contingent_allegiance_is_refused(void **state)
 }
 
 /* ---- what the unit is ------------------------------------------------------------------------ */
+
+// SPC-4 section 6.42; SELFTEST is bit 2 of octet 1, the code of other tests its top three bits.
+static void the_default_self_test_is_the_only_diagnostic(void **state)
+{
+    enum { SEND_DIAGNOSTIC = 0x1d };
+    expect_good(CDB(SEND_DIAGNOSTIC, 0x04), 0, 0, "");
+    expect_good(CDB(SEND_DIAGNOSTIC, 0x17), 0, 0, ""); // a page format, and units that may be down
+    expect_good(CDB(SEND_DIAGNOSTIC), 0, 0, "");       // which asks for nothing
+    expect_fault(CDB(SEND_DIAGNOSTIC, 0x20), 0, 0, FAULT_CDB_FIELD);
+    expect_fault(CDB(SEND_DIAGNOSTIC, 0x44), 0, 0, FAULT_CDB_FIELD);
+    expect_fault(CDB(SEND_DIAGNOSTIC, 0x80), 0, 0, FAULT_CDB_FIELD);
+    expect_fault(CDB(SEND_DIAGNOSTIC, 0x10, [4] = 4), 0, 4, FAULT_CDB_FIELD); // a page
+    expect_fault(CDB(SEND_DIAGNOSTIC, 0x10, [3] = 1), 0, 256, FAULT_CDB_FIELD);
+}
 
 static void the_standard_data_are_those_of_a_disk(void **state)
 {
@@ -559,6 +574,7 @@ int main(void)
         STAGE_TEST(all_commands_are_reported_at_once),
         STAGE_TEST(each_command_tells_what_of_it_is_looked_at),
         STAGE_TEST(auto_contingent_allegiance_is_refused),
+        STAGE_TEST(the_default_self_test_is_the_only_diagnostic),
         STAGE_TEST(the_standard_data_are_those_of_a_disk),
         STAGE_TEST(pages_tell_who_it_is),
         STAGE_TEST(a_page_of_the_vendor_tells_what_it_is_made_of),

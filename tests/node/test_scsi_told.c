@@ -414,7 +414,8 @@ static void reservations_keep_others_from_what_they_are_of(void **state)
                 {WRITE_EXCLUSIVE_REGISTRANTS, true, false},
                 {EXCLUSIVE_ACCESS_ALL, false, false}};
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        static const uint8_t readers[] = {0x28, 0x1a, 0x2f}, writers[] = {0x2a, 0x15, 0x35, 0x1b},
+        static const uint8_t readers[] = {0x28, 0x1a, 0x2f},
+                             writers[] = {0x2a, 0x15, 0x35, 0x1b, 0x1d},
                              rest[] = {TEST_READY, INQUIRY, 0x25, RESERVE_IN, REQUEST_SENSE};
         reservation_become(rows[i].type, "nqn.other");
         for (unsigned k = 0; k < sizeof readers; k++) {
