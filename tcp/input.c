@@ -96,7 +96,7 @@ static enum tcp_refusal take_octets(struct tcb *tcb, const struct tcp_segment *s
     bool has_ecn_news = take_mark(tcb, segment);
     enum tcp_refusal refusal = tcp_receive_octets(&tcb->rcv, seq, segment->payload);
     bool is_plain = refusal == TCP_TAKEN && !had_holes && !tcp_receive_has_holes(&tcb->rcv) &&
-                    !tcb->rcv.has_dsack && !tcb->rcv.is_stalled;
+                    tcb->rcv.dsack_count == 0 && !tcb->rcv.is_stalled;
     owe_ack(tcb, !is_plain || has_ecn_news, now);
     return refusal;
 }

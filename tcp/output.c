@@ -75,7 +75,7 @@ static struct tcp_header syn_header(const struct tcb *tcb, instant_ns now)
 // should hear is in.
 static bool put_sack(const struct tcb *tcb, struct tcp_header *h, uint32_t payload_len)
 {
-    if (!tcb->agreed.sack || (!tcb->rcv.has_dsack && !tcp_receive_has_holes(&tcb->rcv))) {
+    if (!tcb->agreed.sack || (tcb->rcv.dsack_count == 0 && !tcp_receive_has_holes(&tcb->rcv))) {
         return true;
     }
     unsigned max = tcb->agreed.timestamps ? TCP_SACK_BLOCK_MAX - 1 : TCP_SACK_BLOCK_MAX;
@@ -99,6 +99,7 @@ static void on_ack_sent(struct tcb *tcb, const struct tcp_header *h, bool is_sac
     if (is_sack_in) {
         tcp_receive_on_sack_sent(&tcb->rcv);
         tcb->due &= ~(unsigned)(TCP_DUE_ACK | TCP_DUE_CHALLENGE);
+        tcb->due |= tcb->rcv.dsack_count > 0 ? TCP_DUE_ACK : 0; // each run has one of its own
         tcb->unacked_count = 0;
         tcb->timers.at[TCP_TIMER_DELAYED_ACK] = INSTANT_NEVER;
     }
@@ -367,7 +368,8 @@ static bool send_new(struct tcb *tcb, const struct tcp_port *port, uint32_t firs
 {
     struct iovec iov[TCP_BATCH_IOV_MAX];
     struct tcp_batch batch = {.reason = reason, .segment_count = 1};
-    bool is_one = segment_max == 1 || tcb->ecn.is_cwr_due; // CWR goes with the first only
+    // CWR goes with the first only, and what came twice is told once.
+    bool is_one = segment_max == 1 || tcb->ecn.is_cwr_due || tcb->rcv.dsack_count > 0;
     if (first_len > 0 && !is_one) {
         fill_batch(tcb, first_len, &batch);
     } else {
@@ -471,7 +473,12 @@ static bool send_acks(struct tcb *tcb, const struct tcp_port *port, instant_ns n
         }
         tcb->counters.challenge_acks++;
     }
-    return (tcb->due & TCP_DUE_ACK) == 0 || send_bare(tcb, port, tcb->snd.nxt, TCP_REASON_ACK, now);
+    while ((tcb->due & TCP_DUE_ACK) != 0) {
+        if (!send_bare(tcb, port, tcb->snd.nxt, TCP_REASON_ACK, now)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // Octets wait, nothing is outstanding that an ACK could bring, and no timer asks for a window yet.

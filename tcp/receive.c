@@ -14,6 +14,7 @@ struct arrival {
     tcp_seq left;
     tcp_seq right;
     const uint8_t *octets;
+    struct tcp_block twice; // what of them was there already; empty: nothing
 };
 
 // A part of them, [left, right), where nothing is there yet. `at`: the first range behind it.
@@ -141,11 +142,24 @@ static void note_recent(struct tcp_receive *r, struct tcp_block block)
     r->recent_count = count + 1;
 }
 
-static void note_duplicate(struct tcp_receive *r, tcp_seq left, tcp_seq right)
+// A run that goes on where the last one ended is one with it: who counts what was sent in vain
+// counts octets.
+static void report_duplicate(struct tcp_receive *r, struct tcp_block run)
 {
-    if (!r->has_dsack) {
-        r->has_dsack = true;
-        r->dsack = (struct tcp_block){left, right};
+    struct tcp_block *next = &r->dsack[r->dsack_count];
+    if (r->dsack_count > 0 && next[-1].right == run.left) {
+        next[-1].right = run.right;
+    } else if (r->dsack_count < TCP_DSACK_MAX) {
+        *next = run;
+        r->dsack_count++;
+    }
+}
+
+// Of one segment the first run alone is told (RFC 2883 section 4).
+static void note_duplicate(struct arrival *a, tcp_seq left, tcp_seq right)
+{
+    if (a->twice.left == a->twice.right) {
+        a->twice = (struct tcp_block){left, right};
     }
 }
 
@@ -365,13 +379,13 @@ static enum tcp_refusal take_gap(struct tcp_receive *r, const struct arrival *a,
 }
 
 // Everything in [left, right) that is not there yet.
-static enum tcp_refusal take_gaps(struct tcp_receive *r, const struct arrival *a, tcp_seq left,
+static enum tcp_refusal take_gaps(struct tcp_receive *r, struct arrival *a, tcp_seq left,
                                   tcp_seq right)
 {
     enum tcp_refusal refusal = TCP_TAKEN;
     while (left < right) {
         if (left < r->nxt) { // a range that was reached meanwhile
-            note_duplicate(r, left, tcp_seq_min(r->nxt, right));
+            note_duplicate(a, left, tcp_seq_min(r->nxt, right));
             left = r->nxt;
             continue;
         }
@@ -379,7 +393,7 @@ static enum tcp_refusal take_gaps(struct tcp_receive *r, const struct arrival *a
         if (g.at < r->ranges.count) {
             const struct tcp_range *next = &r->ranges.range[g.at];
             if (next->left <= left) {
-                note_duplicate(r, left, tcp_seq_min(next->right, a->right));
+                note_duplicate(a, left, tcp_seq_min(next->right, a->right));
                 left = next->right;
                 continue;
             }
@@ -395,22 +409,27 @@ static enum tcp_refusal take_gaps(struct tcp_receive *r, const struct arrival *a
 void tcp_receive_note_duplicate(struct tcp_receive *r, tcp_seq left, tcp_seq right)
 {
     if (left < r->nxt && left >= r->first) {
-        note_duplicate(r, left, tcp_seq_min(right, r->nxt));
+        report_duplicate(r, (struct tcp_block){left, tcp_seq_min(right, r->nxt)});
     }
 }
 
 enum tcp_refusal tcp_receive_octets(struct tcp_receive *r, tcp_seq seq, struct span octets)
 {
-    struct arrival a = {seq, seq + octets.len, octets.ptr};
+    struct arrival a = {.left = seq, .right = seq + octets.len, .octets = octets.ptr};
     tcp_seq right = tcp_seq_min(a.right, r->edge);
     enum tcp_refusal refusal = TCP_TAKEN;
     if (r->has_fin && right > r->fin) {
         right = r->fin;
         refusal = TCP_REFUSED_DATA_AFTER_FIN;
     }
-    tcp_receive_note_duplicate(r, a.left, a.right);
+    if (a.left < r->nxt && a.left >= r->first) {
+        note_duplicate(&a, a.left, tcp_seq_min(a.right, r->nxt));
+    }
     uint64_t octets_before = r->counters->octets_in;
     enum tcp_refusal taken = take_gaps(r, &a, tcp_seq_max(a.left, r->nxt), right);
+    if (a.twice.left < a.twice.right) {
+        report_duplicate(r, a.twice);
+    }
     if (taken == TCP_TAKEN && refusal == TCP_TAKEN && r->counters->octets_in == octets_before) {
         return a.right > r->edge ? TCP_REFUSED_NOT_ACCEPTABLE : TCP_REFUSED_DUPLICATE;
     }
@@ -481,8 +500,9 @@ static bool is_recent(const struct tcp_receive *r, struct tcp_block block)
 // The block that holds what came twice, if that lies beyond a hole; else an empty one.
 static struct tcp_block duplicate_holder(const struct tcp_receive *r)
 {
-    unsigned i = tcp_ranges_find(&r->ranges, r->dsack.left);
-    bool is_beyond_hole = r->has_dsack && r->dsack.left > r->nxt && i < r->ranges.count;
+    tcp_seq left = r->dsack_count > 0 ? r->dsack[0].left : r->nxt;
+    unsigned i = tcp_ranges_find(&r->ranges, left);
+    bool is_beyond_hole = left > r->nxt && i < r->ranges.count;
     return is_beyond_hole ? block_around(&r->ranges, i) : (struct tcp_block){0};
 }
 
@@ -491,8 +511,8 @@ unsigned tcp_receive_sack(const struct tcp_receive *r, struct tcp_sack_block *bl
     const struct tcp_ranges *ranges = &r->ranges;
     struct tcp_block holder = duplicate_holder(r);
     unsigned count = 0;
-    if (r->has_dsack && max > 0) {
-        blocks[count++] = on_wire(r->dsack); // what holds it follows, even if it is just that
+    if (r->dsack_count > 0 && max > 0) {
+        blocks[count++] = on_wire(r->dsack[0]); // what holds it follows, even if it is just that
     }
     if (holder.left < holder.right && count < max) {
         blocks[count++] = on_wire(holder);
@@ -516,7 +536,10 @@ unsigned tcp_receive_sack(const struct tcp_receive *r, struct tcp_sack_block *bl
 
 void tcp_receive_on_sack_sent(struct tcp_receive *r)
 {
-    r->has_dsack = false;
+    if (r->dsack_count > 0) {
+        r->dsack_count--;
+        memmove(&r->dsack[0], &r->dsack[1], r->dsack_count * sizeof r->dsack[0]);
+    }
 }
 
 void tcp_receive_check(const struct tcp_receive *r)

@@ -25,6 +25,8 @@ struct tcp_block {
     tcp_seq left, right;
 };
 
+enum { TCP_DSACK_MAX = 4 }; // at one look; further runs go unsaid
+
 struct tcp_receive {
     struct place_port port;
     struct tcp_counters *counters;
@@ -45,8 +47,8 @@ struct tcp_receive {
 
     struct tcp_block recent[TCP_SACK_BLOCK_MAX]; // those that changed last, the latest first
     unsigned recent_count;
-    bool has_dsack; // octets came that were there already, not yet reported
-    struct tcp_block dsack;
+    struct tcp_block dsack[TCP_DSACK_MAX]; // what came twice and was not reported yet, by runs
+    unsigned dsack_count;
 };
 
 // Its arrays lie in `memory`.

@@ -11,7 +11,8 @@ struct run {
     struct script_error *e;
     struct script_host *h;
     bool has_begun;
-    instant_ns at_ns;            // of the line before
+    instant_ns at_ns;            // of the line before,
+    bool is_held;                // behind which the link has not looked yet
     struct script_connection *c; // the line's
     struct script_words *w;
 };
@@ -70,6 +71,11 @@ static bool expect_nothing(struct run *r)
 
 static bool wait_until(struct run *r, instant_ns at_ns)
 {
+    bool is_same_look = r->is_held && at_ns == r->at_ns;
+    r->is_held = false;
+    if (is_same_look) {
+        return true;
+    }
     if (!script_host_wait(r->h, at_ns, false)) {
         return script_fail(r->e, "a deadline that is due again and again");
     }
@@ -119,7 +125,7 @@ static bool run_icmp(struct run *r)
     return script_fail(r->e, "no message is called '%s'", name == NULL ? "" : name);
 }
 
-static bool run_in(struct run *r, const struct due *due)
+static bool run_in(struct run *r, const struct due *due, bool is_held)
 {
     struct script_segment s;
     if (!wait_until(r, due->first_ns)) {
@@ -132,7 +138,10 @@ static bool run_in(struct run *r, const struct due *due)
         return false;
     }
     script_wire_send(r->h, r->c, &s);
-    script_host_look(r->h);
+    r->is_held = is_held;
+    if (!is_held) {
+        script_host_look(r->h);
+    }
     return true;
 }
 
@@ -557,7 +566,12 @@ static bool run_timed(struct run *r)
         }
     }
     r->c = &r->h->connection[index];
-    return script_word_take(r->w, "<")   ? run_in(r, &due)
+    bool is_held = script_word_take(r->w, "held");
+    bool is_in = script_word_take(r->w, "<");
+    if (is_held && !is_in) {
+        return script_fail(r->e, "what is held comes in: 'held < SEGMENT'");
+    }
+    return is_in                         ? run_in(r, &due, is_held)
            : script_word_take(r->w, ">") ? run_out(r, &due)
            : script_word_take(r->w, "?") ? run_check(r, &due)
                                          : run_call(r, &due);
