@@ -294,6 +294,7 @@ static bool take_back_timeout(struct ack *a)
     }
     tcb->counters.spurious_timeouts++;
     tcp_scoreboard_unmark_lost(&tcb->scoreboard);
+    tcp_black_hole_on_late(&tcb->black_hole);
     a->lost_len = 0;
     if (a->has_echo) {
         tcp_recovery_keep_window(&tcb->recovery);

@@ -12,6 +12,22 @@ static void give_up(struct tcb *tcb)
     tcp_end(tcb, TCP_ON_TIMEOUT, tcb->soft_error != 0 ? tcb->soft_error : -ETIMEDOUT);
 }
 
+// What leaves again is shorter then.
+static void look_for_black_hole(struct tcb *tcb, instant_ns now)
+{
+    const struct tcp_sent *first = tcp_scoreboard_at(&tcb->scoreboard, 0);
+    uint32_t options_len = tcb->agreed.mss - tcp_emss(tcb);
+    uint32_t len = first != NULL ? (uint32_t)(first->end - first->seq) + options_len : 0;
+    uint16_t mss =
+        tcp_black_hole_on_timeout(&tcb->black_hole, tcb->snd.una, len, tcb->agreed.mss, now);
+    if (mss != 0) {
+        tcb->counters.black_holes++;
+        tcp_lessen_mss(tcb, mss);
+        TRACE(tcb->config.trace, TRACE_TCP, "%u-%u segments of %u are swallowed, or all; now of %u",
+              tcb->config.local_port, tcb->config.remote_port, len, mss);
+    }
+}
+
 // RFC 6298 section 5.4 to 5.7; RFC 8985 section 6.3.
 static void on_rto(struct tcb *tcb, instant_ns now)
 {
@@ -25,6 +41,7 @@ static void on_rto(struct tcb *tcb, instant_ns now)
         if (first != NULL && first->condition == TCP_SENT_SACKED) {
             tcp_scoreboard_forget_sacks(sb); // RFC 2018 section 8: it has reneged
         }
+        look_for_black_hole(tcb, now);
         tcb->loss.dup_acks = 0;
         tcb->due &= ~(unsigned)TCP_DUE_LOSS_PROBE;
         tcp_loss_forget_probe(&tcb->loss);

@@ -16,8 +16,10 @@ void tcp_owe_reset(struct tcb *tcb);
 void tcp_owe_reset_for(struct tcb *tcb, const struct tcp_segment *segment);
 // An ACK in answer to something doubtful, if there were not too many (RFC 5961 section 7).
 void tcp_owe_challenge(struct tcb *tcb, instant_ns now);
-// The segment size has become known, or smaller.
+// The segment size has become known, smaller, or again what it was.
 void tcp_set_mss(struct tcb *tcb, uint16_t mss);
+// It becomes no larger than this; segments outstanding that are longer are lost.
+void tcp_lessen_mss(struct tcb *tcb, uint16_t mss);
 
 /* ---- ack.c: what the peer acknowledges ------------------------------------------------------- */
 

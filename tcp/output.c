@@ -491,6 +491,10 @@ static bool is_persist_due(const struct tcb *tcb)
 
 static bool output_synchronized(struct tcb *tcb, const struct tcp_port *port, instant_ns now)
 {
+    uint16_t full_mss = tcp_black_hole_raise(&tcb->black_hole, now);
+    if (full_mss != 0) {
+        tcp_set_mss(tcb, full_mss);
+    }
     if ((tcb->due & TCP_DUE_LOSS_PROBE) != 0 && !send_loss_probe(tcb, port, now)) {
         return false;
     }

@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "tcp/acceptable.h"
+#include "tcp/black_hole.h"
 #include "tcp/cc.h"
 #include "tcp/ecn.h"
 #include "tcp/loss.h"
@@ -87,6 +88,7 @@ struct tcb {
     struct tcp_rtt rtt;
     struct tcp_loss loss;
     struct tcp_recovery recovery;
+    struct tcp_black_hole black_hole;
     struct tcp_cc cc;
     struct tcp_usage usage;
     struct tcp_timers timers;

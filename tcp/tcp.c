@@ -381,12 +381,19 @@ bool tcp_on_path_mss(struct tcb *tcb, uint32_t quoted_seq, uint16_t mss)
 
 void tcp_take_path_mss(struct tcb *tcb, uint16_t mss)
 {
-    struct tcp_scoreboard *sb = &tcb->scoreboard;
     mss = mss < TCP_MSS_MIN ? TCP_MSS_MIN : mss;
-    if (!tcp_is_synchronized(tcb)) { // the two SYNs have not agreed yet
+    if (tcp_is_synchronized(tcb)) {
+        tcp_black_hole_on_path_mss(&tcb->black_hole, mss);
+        tcp_lessen_mss(tcb, mss);
+    } else { // the two SYNs have not agreed yet
         tcb->config.path_mss = mss;
     }
-    if (!tcp_is_synchronized(tcb) || mss >= tcb->agreed.mss) {
+}
+
+void tcp_lessen_mss(struct tcb *tcb, uint16_t mss)
+{
+    struct tcp_scoreboard *sb = &tcb->scoreboard;
+    if (mss >= tcb->agreed.mss) {
         return;
     }
     tcp_set_mss(tcb, mss);

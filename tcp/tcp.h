@@ -161,6 +161,7 @@ enum tcp_refusal {
     X(reductions_by_marks, "windows made smaller for an echo of marks")      \
     X(timeouts, "retransmission time-outs")                                  \
     X(spurious_timeouts, "time-outs for what was only late (Eifel)")         \
+    X(black_holes, "times that long segments seemed to be swallowed")        \
     X(loss_probes, "tail loss probes")                                       \
     X(window_probes, "zero-window probes")                                   \
     X(keepalives, "keep-alive probes")                                       \
@@ -308,7 +309,7 @@ bool tcp_on_unreachable(struct tcb *tcb, uint32_t quoted_seq, int error);
 void tcp_doubt(struct tcb *tcb, instant_ns now);
 
 // Octets of payload in a full segment, options off (RFC 5044: EMSS; RFC 9293 section 3.7.1). Known
-// from ESTABLISHED on; it shrinks only by tcp_take_path_mss.
+// from ESTABLISHED on; it shrinks where the path takes less, and may grow back to what it was.
 uint32_t tcp_emss(const struct tcb *tcb);
 
 struct tcp_info {

@@ -70,11 +70,20 @@ static instant_ns behind_the_queue(struct net *net, unsigned to, uint32_t len)
     return *idle_at += (uint64_t)(len + header_len) * NS_PER_S / rate;
 }
 
+static bool is_swallowed(const struct net *net, const struct tcp_header *header, uint32_t len)
+{
+    const uint32_t most = net->faults.swallowed_beyond;
+    return most > 0 && TCP_HEADER_LEN + tcp_options_len(&header->options) + len > most;
+}
+
 static void launch(struct net *net, unsigned to, const struct tcp_header *header, enum ip_ecn ecn,
                    const uint8_t *octets, uint32_t len)
 {
     bool is_calm = net->now >= net->faults_end;
     if (!is_calm && net_chance(net, net->faults.loss)) {
+        return;
+    }
+    if (is_swallowed(net, header, len)) {
         return;
     }
     const instant_ns leaves_at = behind_the_queue(net, to, len);

@@ -31,6 +31,9 @@ struct net_faults {
     uint64_t octets_per_s;
     uint32_t queue_len;
 
+    // What has more octets than this behind IP's header is swallowed without a word; 0: nothing.
+    uint32_t swallowed_beyond;
+
     // The path stands still, both ways, for the last `still_ns` of each `each_ns`; 0: never.
     duration_ns each_ns, still_ns;
 };
