@@ -21,6 +21,17 @@ static void loopback_by_name_or_number_is_this_machine(void **state)
     }
 }
 
+// RFC 1035 section 2.3.4: 255 octets.
+static void names_are_as_long_as_names_may_be(void **state)
+{
+    static const char own[] = ".localhost";
+    char name[256 + 1];
+    memset(name, 'a', sizeof name);
+    memcpy(name + 256 - strlen(own), own, sizeof own);
+    assert_true(http_host_is_loopback(name + 1, 255));
+    assert_false(http_host_is_loopback(name, 256));
+}
+
 static void any_other_host_is_foreign(void **state)
 {
     static const char *const foreign[] = {
@@ -36,6 +47,8 @@ static void any_other_host_is_foreign(void **state)
         "[::1",
         "0.0.0.0",
         "127.0.0.1:65536",
+        "127.0.0.1:00000080", // longer than any port
+        "127.0.0.1:000000000000000080",
         "127.0.0.1:x",
         "localhost:80:80",
         "127.1",
@@ -95,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loopback_by_name_or_number_is_this_machine),
+        cmocka_unit_test(names_are_as_long_as_names_may_be),
         cmocka_unit_test(any_other_host_is_foreign),
         cmocka_unit_test(each_fault_of_a_head_has_its_verdict),
         cmocka_unit_test(a_foreign_host_is_refused_on_loopback_alone),
