@@ -105,6 +105,20 @@ static void what_is_kept_and_comes_again_is_passed_over(void **state)
     rc_end_close(e);
 }
 
+// The peer may have missed that, and what is acknowledged says nothing of it.
+static void a_duplicate_has_the_hole_told_again(void **state)
+{
+    struct rc_end *e = open_met((struct rc_end_options){0});
+    take_write(e, 0, 10);
+    e->first = e->count = 0;
+    take_write(e, 2, 12);
+    rc_end_left_sack(e, PSN + 1, 1);
+    take_write(e, 0, 10);
+    rc_end_left_sack(e, PSN + 1, 1);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
 static void an_atomic_is_executed_once_and_in_its_turn(void **state)
 {
     struct rc_end *e = open_met((struct rc_end_options){0});
@@ -286,6 +300,7 @@ int main(void)
         cmocka_unit_test(the_last_octet_of_a_write_is_placed_last),
         cmocka_unit_test(of_the_next_hole_the_peer_is_told_at_once),
         cmocka_unit_test(what_is_kept_and_comes_again_is_passed_over),
+        cmocka_unit_test(a_duplicate_has_the_hole_told_again),
         cmocka_unit_test(an_atomic_is_executed_once_and_in_its_turn),
         cmocka_unit_test(a_read_sees_what_was_written_before_it),
         cmocka_unit_test(nothing_stays_that_is_passed_by),

@@ -1,5 +1,6 @@
 // The responder's checks, packet by packet: what each refusal says to the peer, counts, raises, and
 // leaves behind; and that what is right is done.
+#include "roce/rc_internal.h"
 #include "tests/roce/rc_end.h"
 
 enum { LOCAL = 4096, LEN = 256 };
@@ -355,6 +356,25 @@ static void who_is_refused_is_told_again(void **state)
     rc_end_close(e);
 }
 
+// Neither a Read in the place of what was refused is answered, nor a Write before it acknowledged.
+static void behind_a_refusal_nothing_new_is_answered(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = 0});
+    struct roce_packet p = write_packet(e, ROCE_WRITE_ONLY, RC_END_PSN, 10);
+    rc_end_take(e, &p, octets, 10);
+    struct roce_packet wrong = write_packet(e, ROCE_WRITE_ONLY, RC_END_PSN + 1, 10);
+    wrong.reth.rkey ^= 0x100;
+    rc_end_take(e, &wrong, octets, 10);
+    rc_end_left_ack(e, RC_END_PSN + 1, 0x62);
+    struct roce_packet read = write_packet(e, ROCE_READ_REQUEST, RC_END_PSN + 1, 10);
+    rc_end_take(e, &read, octets, 0);
+    rc_end_left_ack(e, RC_END_PSN + 1, 0x62);
+    rc_end_take(e, &p, octets, 10);
+    rc_end_left_ack(e, RC_END_PSN + 1, 0x62);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
 /* ---- what stays as it was -------------------------------------------------------------------- */
 
 static void a_hole_is_told_once(void **state)
@@ -450,6 +470,97 @@ static void keys_mean_nothing_where_there_are_no_octets(void **state)
     p.reth.rkey = 0;
     rc_end_take(e, &p, octets, 0);
     assert_int_equal(rc_end_left(e, ROCE_READ_RESPONSE_ONLY, RC_END_PSN + 1)->p.payload.len, 0);
+    rc_end_close(e);
+}
+
+static void a_send_wants_no_rights(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.has_no_rights = true});
+    struct roce_packet p = rc_end_make(ROCE_SEND_ONLY, RC_END_PSN);
+    rc_end_post_receive(e, 7, 0, 100);
+    rc_end_take(e, &p, octets, 10);
+    rc_end_completed(e->recv_cq, 7, WC_SUCCESS);
+    rc_end_close(e);
+}
+
+// Whatever it asks for: its answer is an acknowledgement.
+static void a_read_and_an_atomic_are_acknowledged_by_their_answers_alone(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = LEN});
+    struct roce_packet p = write_packet(e, ROCE_READ_REQUEST, RC_END_PSN, 2 * LEN);
+    p.bth.ack_req = true;
+    rc_end_take(e, &p, octets, 0);
+    rc_end_left(e, ROCE_READ_RESPONSE_FIRST, RC_END_PSN);
+    rc_end_left(e, ROCE_READ_RESPONSE_LAST, RC_END_PSN + 1);
+    p = atomic_packet(e, RC_END_PSN + 2, LOCAL);
+    p.bth.ack_req = true;
+    rc_end_take(e, &p, octets, 0);
+    rc_end_left(e, ROCE_ATOMIC_ACKNOWLEDGE, RC_END_PSN + 2);
+    rc_end_left_none(e);
+    assert_int_equal(rc_end_counters(e)->acks_out, 0);
+    rc_end_close(e);
+}
+
+// It counts messages, not packets, and has as many bits as a PSN.
+static void messages_are_counted_in_twenty_four_bits(void **state)
+{
+    static const struct {
+        uint8_t operation;
+        uint32_t msn;
+    } rows[] = {
+        {ROCE_WRITE_ONLY, 0xffffff},
+        {ROCE_WRITE_FIRST, 0xffffff},
+        {ROCE_WRITE_MIDDLE, 0xffffff},
+        {ROCE_WRITE_LAST, 0},
+        {ROCE_WRITE_ONLY, 1},
+    };
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = LEN});
+    e->rc->resp.msn = 0xfffffe;
+    for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bool is_one = rows[i].operation == ROCE_WRITE_ONLY;
+        struct roce_packet p =
+            write_packet(e, rows[i].operation, RC_END_PSN + i, is_one ? LEN : 3 * LEN);
+        p.bth.ack_req = true;
+        rc_end_take(e, &p, octets, LEN);
+        assert_int_equal(rc_end_left(e, ROCE_ACKNOWLEDGE, RC_END_PSN + i)->p.aeth.msn, rows[i].msn);
+    }
+    rc_end_close(e);
+}
+
+// An acknowledgement of all before it says less.
+static void a_duplicate_does_not_silence_that_there_is_no_receive(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.min_rnr_timer = 12});
+    struct roce_packet p = write_packet(e, ROCE_WRITE_ONLY, RC_END_PSN, 10);
+    rc_end_take(e, &p, octets, 10);
+    e->has_no_room = true;
+    struct roce_packet send = rc_end_make(ROCE_SEND_ONLY, RC_END_PSN + 1);
+    rc_end_take(e, &send, octets, 10);
+    rc_end_take(e, &p, octets, 10); // the net has it twice
+    e->has_no_room = false;
+    rc_end_output(e);
+    rc_end_left_ack(e, RC_END_PSN + 1, 0x20 | 12);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+// What comes behind is kept, and the peer is not to send what it was told to wait with.
+static void a_weft_end_without_a_receive_says_so_and_not_that_there_is_a_hole(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.min_rnr_timer = 12});
+    const uint32_t psn = RC_END_PSN + RC_END_GREETINGS;
+    rc_end_meet(e);
+    struct roce_packet p = rc_end_make(ROCE_SEND_ONLY, psn);
+    rc_end_take(e, &p, octets, 10);
+    rc_end_left_ack(e, psn, 0x20 | 12);
+    p.bth.psn = psn + 1;
+    rc_end_take(e, &p, octets, 10);
+    rc_end_left_none(e);
+    rc_end_post_receive(e, 7, 0, 100);
+    p.bth.psn = psn;
+    rc_end_take(e, &p, octets, 10);
+    rc_end_completed(e->recv_cq, 7, WC_SUCCESS);
+    rc_end_left_ack(e, psn + 1, 0x20 | 12); // and now the one that was kept has none
     rc_end_close(e);
 }
 
@@ -549,11 +660,17 @@ int main(void)
         cmocka_unit_test(the_memory_of_a_write_is_looked_up_once),
         cmocka_unit_test(each_is_refused_by_its_name),
         cmocka_unit_test(who_is_refused_is_told_again),
+        cmocka_unit_test(behind_a_refusal_nothing_new_is_answered),
         cmocka_unit_test(a_hole_is_told_once),
         cmocka_unit_test(a_send_without_a_receive_is_taken_later),
         cmocka_unit_test(a_write_with_immediate_waits_for_its_receive_at_its_end),
         cmocka_unit_test(only_what_asks_is_acknowledged_and_for_all_before),
         cmocka_unit_test(keys_mean_nothing_where_there_are_no_octets),
+        cmocka_unit_test(a_send_wants_no_rights),
+        cmocka_unit_test(a_read_and_an_atomic_are_acknowledged_by_their_answers_alone),
+        cmocka_unit_test(messages_are_counted_in_twenty_four_bits),
+        cmocka_unit_test(a_duplicate_does_not_silence_that_there_is_no_receive),
+        cmocka_unit_test(a_weft_end_without_a_receive_says_so_and_not_that_there_is_a_hole),
         cmocka_unit_test(what_is_not_of_the_peer_is_dropped_and_counted),
         cmocka_unit_test(nothing_is_taken_before_ready_to_receive),
         cmocka_unit_test(after_a_reset_the_peer_is_news_again),
