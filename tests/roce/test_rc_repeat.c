@@ -47,10 +47,27 @@ static void of_a_longer_flight_only_what_is_missing_leaves_again(void **state)
     rc_end_take_ack(e, RC_END_PSN + WINDOW - 1, AETH_SYNDROME_ACK);
     assert_int_equal(e->count, 2 * WINDOW);
     e->first = e->count = 0;
-    rc_end_take_sack(e, RC_END_PSN + WINDOW, 0x7ffff & ~0x2U); // 10 and 12 are missing
+    rc_end_take_sack(e, RC_END_PSN + WINDOW, 0x7ffff & ~0x22U); // 10, 12 and 16 are missing
     left_middle(e, WINDOW);
     left_middle(e, WINDOW + 2);
-    assert_int_equal(rc_end_counters(e)->repeated_alone, 2);
+    left_middle(e, WINDOW + 6);
+    assert_int_equal(rc_end_counters(e)->repeated_alone, 3);
+    assert_int_equal(rc_end_counters(e)->requests_again, 3);
+    rc_end_close(e);
+}
+
+static void of_a_flight_of_forty_only_what_is_missing_leaves_again(void **state)
+{
+    struct rc_end *e = open_sent(100);
+    rc_end_take_ack(e, RC_END_PSN + WINDOW - 1, AETH_SYNDROME_ACK);
+    rc_end_take_ack(e, RC_END_PSN + 3 * WINDOW - 1, AETH_SYNDROME_ACK);
+    e->first = e->count = 0;
+    // 30, 50 and 65 are missing
+    rc_end_take_sack(e, RC_END_PSN + 3 * WINDOW, 0x7fffffffff & ~(1ULL << 19 | 1ULL << 34));
+    left_middle(e, 3 * WINDOW);
+    left_middle(e, 5 * WINDOW);
+    left_middle(e, 6 * WINDOW + 5);
+    assert_int_equal(rc_end_counters(e)->repeated_alone, 3);
     rc_end_close(e);
 }
 
@@ -115,6 +132,29 @@ static void what_is_lost_again_leaves_again(void **state)
     e->first = e->count = 0;
     rc_end_take_sack(e, RC_END_PSN + 1, 0xffff); // what left behind it the second time is here
     left_middle(e, 1);
+    rc_end_close(e);
+}
+
+// None of the packets that leave now has this number.
+static void drop_none_of(struct rc_end *e, uint32_t i)
+{
+    while (e->count > 0) {
+        assert_true(e->packets[e->first].p.bth.psn != ((RC_END_PSN + i) & 0xffffff));
+        e->first = (e->first + 1) % e->packet_capacity;
+        e->count--;
+    }
+}
+
+// What left again and is acknowledged with what stands before it left later than what is missing.
+static void what_is_acknowledged_tells_of_what_left_before_it(void **state)
+{
+    struct rc_end *e = open_sent(100);
+    rc_end_take_sack(e, RC_END_PSN, 0x6f & ~0x20U); // 0, 5 and 6 are missing
+    rc_end_left(e, ROCE_WRITE_FIRST, RC_END_PSN);
+    drop_none_of(e, 6);
+    e->now += NS_PER_MS;
+    rc_end_take_sack(e, RC_END_PSN + 6, 0x1); // all before the 6th, and the 7th, are here
+    left_middle(e, 6);
     rc_end_close(e);
 }
 
@@ -424,10 +464,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_is_missing_leaves_again),
         cmocka_unit_test(of_a_longer_flight_only_what_is_missing_leaves_again),
+        cmocka_unit_test(of_a_flight_of_forty_only_what_is_missing_leaves_again),
         cmocka_unit_test(two_later_ones_are_not_enough),
         cmocka_unit_test(it_is_so_behind_four_thousand_million_packets),
         cmocka_unit_test(the_last_that_left_is_enough),
         cmocka_unit_test(what_is_lost_again_leaves_again),
+        cmocka_unit_test(what_is_acknowledged_tells_of_what_left_before_it),
         cmocka_unit_test(what_is_here_makes_room_in_the_window),
         cmocka_unit_test(behind_a_hole_that_has_closed_the_window_is_as_before),
         cmocka_unit_test(everything_leaves_again_after_silence),

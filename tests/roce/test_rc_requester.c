@@ -1,6 +1,7 @@
 // What leaves: packets of every kind of message at each path MTU, their PSNs, what asks for an
 // acknowledgement, and what leaves again.
 #include "congestion/window.h"
+#include "roce/rc_internal.h"
 #include "tests/roce/rc_end.h"
 #include "wire/psn.h"
 
@@ -340,6 +341,37 @@ static void what_the_sink_has_no_room_for_leaves_later(void **state)
     rc_end_close(e);
 }
 
+static void a_read_that_the_sink_has_no_room_for_leaves_later(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    e->has_no_room = true;
+    rc_end_post(e, 1, WQE_RDMA_READ, 0, 2 * PMTU, remote, REMOTE_KEY);
+    rc_end_left_none(e);
+    e->has_no_room = false;
+    rc_end_output(e);
+    rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
+// Of all that the program wants at once half a window; the other half is for the next one.
+static void a_read_asks_for_half_of_a_window_that_has_grown(void **state)
+{
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU});
+    rc_end_post(e, 1, WQE_RDMA_WRITE, 0, 70 * PMTU, remote, REMOTE_KEY);
+    for (uint32_t psn = RC_END_PSN; psn < RC_END_PSN + 70; psn += e->count, e->count = 0) {
+        rc_end_take_ack(e, psn - 1, AETH_SYNDROME_ACK);
+        e->first = 0;
+    }
+    rc_end_take_ack(e, RC_END_PSN + 69, AETH_SYNDROME_ACK);
+    const uint32_t window = congestion_window(&e->rc->req.congestion);
+    assert_true(window >= 40);
+    rc_end_post(e, 2, WQE_RDMA_READ, 0, 100 * PMTU, remote, REMOTE_KEY);
+    const struct rc_end_packet *left = rc_end_left(e, ROCE_READ_REQUEST, RC_END_PSN + 70);
+    assert_int_equal(left->p.reth.dma_len, window / 2 * PMTU);
+    rc_end_close(e);
+}
+
 /* ---- again ----------------------------------------------------------------------------------- */
 
 static void drop_all(struct rc_end *e)
@@ -372,6 +404,35 @@ static void what_was_missed_leaves_again_and_all_behind_it(void **state)
 }
 
 // Once more after silence: what was sent again may have been lost again.
+// There was room for sixteen at first, and the oldest of them have been answered.
+static void more_messages_are_out_than_there_was_room_for_at_first(void **state)
+{
+    enum { FIRST = WINDOW, ALL = 3 * WINDOW };
+    struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = PMTU, .retry_count = 7});
+    for (uint32_t i = 0; i < ALL; i++) {
+        rc_end_post(e, i, WQE_RDMA_WRITE, i, 4, remote + i, REMOTE_KEY);
+    }
+    assert_int_equal(e->count, FIRST);
+    drop_all(e);
+    rc_end_take_ack(e, RC_END_PSN + FIRST - 1, AETH_SYNDROME_ACK);
+    for (unsigned again = 0; again < 2; again++) {
+        for (uint32_t i = FIRST; i < ALL; i++) {
+            const struct rc_end_packet *left = rc_end_left(e, ROCE_WRITE_ONLY, RC_END_PSN + i);
+            assert_int_equal(left->p.reth.va, remote + i);
+            if (again > 0) {
+                rc_end_take_ack(e, RC_END_PSN + i, AETH_SYNDROME_ACK);
+            }
+        }
+        if (again == 0) {
+            rc_end_take_ack(e, RC_END_PSN + FIRST, 0x60);
+        }
+    }
+    for (uint32_t i = 0; i < ALL; i++) {
+        rc_end_completed(e->send_cq, i, WC_SUCCESS);
+    }
+    rc_end_close(e);
+}
+
 static void what_is_missed_again_after_silence_leaves_again(void **state)
 {
     struct rc_end *e =
@@ -528,7 +589,10 @@ int main(void)
         cmocka_unit_test(a_marked_packet_is_told_to_the_peer),
         cmocka_unit_test(who_is_told_of_marks_sends_less),
         cmocka_unit_test(what_the_sink_has_no_room_for_leaves_later),
+        cmocka_unit_test(a_read_that_the_sink_has_no_room_for_leaves_later),
+        cmocka_unit_test(a_read_asks_for_half_of_a_window_that_has_grown),
         cmocka_unit_test(what_was_missed_leaves_again_and_all_behind_it),
+        cmocka_unit_test(more_messages_are_out_than_there_was_room_for_at_first),
         cmocka_unit_test(what_is_missed_again_after_silence_leaves_again),
         cmocka_unit_test(a_read_is_asked_for_again_from_what_is_missing),
         cmocka_unit_test(an_acknowledgement_behind_a_read_says_that_its_answer_was_lost),

@@ -64,6 +64,20 @@ static void a_packet_inside_a_message_asks_when_it_leaves_again(void **state)
     rc_end_close(e);
 }
 
+// What left before it the second time tells nothing of it.
+static void what_left_again_is_not_lost_by_what_is_here_of_before(void **state)
+{
+    struct rc_end *e = open_known(TIMEOUT);
+    e->is_weft_peer = true;
+    post_writes(e, 5);
+    rc_end_wait(e, e->now + patience_ns);
+    rc_end_left(e, ROCE_WRITE_ONLY, RC_END_PSN + 1);
+    rc_end_left_none(e);
+    rc_end_take_sack(e, RC_END_PSN + 1, 0x7);
+    rc_end_left_none(e);
+    rc_end_close(e);
+}
+
 // Its answer may be lost as well, many times in a row.
 static void it_leaves_after_twice_as_long_each_time_and_no_try_is_spent(void **state)
 {
@@ -226,6 +240,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_oldest_leaves_again_after_two_round_trips),
         cmocka_unit_test(a_packet_inside_a_message_asks_when_it_leaves_again),
+        cmocka_unit_test(what_left_again_is_not_lost_by_what_is_here_of_before),
         cmocka_unit_test(it_leaves_after_twice_as_long_each_time_and_no_try_is_spent),
         cmocka_unit_test(all_behind_leaves_again_if_the_answer_is_for_it_alone),
         cmocka_unit_test(nothing_leaves_again_if_acknowledgements_were_late),
