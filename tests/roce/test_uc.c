@@ -665,6 +665,58 @@ static void attributes_that_cannot_be_are_refused(void **state)
     world_close(w);
 }
 
+static void the_greatest_attributes_are_taken(void **state)
+{
+    const struct qp_change change = {
+        .mask = QP_CHANGE_STATE | QP_CHANGE_PATH | QP_CHANGE_PATH_MTU | QP_CHANGE_RQ_PSN |
+                QP_CHANGE_DEST_QP_NUM,
+        .state = QP_RTR,
+        .path = {.local = packets_address(0), .remote = packets_address(1)},
+        .path_mtu = 4096,
+        .dest_qp_num = 0xffffff,
+        .rq_psn = 0xffffff,
+    };
+    struct world *w = open_world(false);
+    struct transport *t = packets_of(&w->ends[0])->t;
+    packets_modify(&w->ends[0], QP_RESET);
+    packets_modify(&w->ends[0], QP_INIT);
+    packets_change(&w->ends[0], &change);
+    char buf[200];
+    assert_non_null(
+        strstr(t->ops->format(t, buf, sizeof buf), "to qp 16777215 expects psn 16777215"));
+    assert_int_equal(t->ops->query(t).segment_len, 4096);
+    assert_true(t->ops->check(t));
+    world_close(w);
+}
+
+static void a_reset_forgets_what_was_agreed_on(void **state)
+{
+    struct world *w = open_world(false);
+    struct transport *t = packets_of(&w->ends[0])->t;
+    packets_modify(&w->ends[0], QP_RESET);
+    char buf[200];
+    assert_non_null(strstr(t->ops->format(t, buf, sizeof buf), "to qp 0 expects psn 0"));
+    assert_int_equal(t->ops->query(t).segment_len, 256);
+    world_close(w);
+}
+
+static void it_carries_sends_writes_and_windows(void **state)
+{
+    static const uint32_t carried = 1U << WQE_SEND | 1U << WQE_SEND_WITH_IMM |
+                                    1U << WQE_RDMA_WRITE | 1U << WQE_RDMA_WRITE_WITH_IMM |
+                                    1U << WQE_LOCAL_INV | 1U << WQE_BIND_MW;
+    struct world *w = open_world(false);
+    struct transport *t = packets_of(&w->ends[0])->t;
+    for (unsigned opcode = 0; opcode < WQE_OPCODE_COUNT; opcode++) {
+        bool may = (carried >> opcode & 1) != 0;
+        assert_int_equal(t->ops->may_post(t, opcode), may ? 0 : -EOPNOTSUPP);
+    }
+    assert_string_equal(t->ops->name, "uc");
+    assert_string_equal(t->ops->total_name, "uc_total");
+    assert_string_equal(t->ops->segment_name, "path_mtu");
+    world_close(w);
+}
+
 static void a_capability_out_of_range_is_refused(void **state)
 {
     struct world *w = open_world(false);
@@ -707,6 +759,9 @@ int main(void)
         cmocka_unit_test(reset_gives_the_receive_back_and_forgets_the_peer),
         cmocka_unit_test(who_has_said_nothing_grants_nothing),
         cmocka_unit_test(attributes_that_cannot_be_are_refused),
+        cmocka_unit_test(it_carries_sends_writes_and_windows),
+        cmocka_unit_test(a_reset_forgets_what_was_agreed_on),
+        cmocka_unit_test(the_greatest_attributes_are_taken),
         cmocka_unit_test(a_capability_out_of_range_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

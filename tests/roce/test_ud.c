@@ -455,6 +455,38 @@ static void it_says_what_it_is(void **state)
     assert_int_equal(attributes.segment_len, PACKETS_MTU);
     assert_int_equal(attributes.rq_count, 1);
     assert_int_equal(t->ops->next_deadline(t), INSTANT_NEVER);
+    assert_string_equal(t->ops->name, "ud");
+    assert_string_equal(t->ops->total_name, "ud_total");
+    assert_string_equal(t->ops->segment_name, "path_mtu");
+    assert_int_equal(t->ops->address_len, sizeof(struct roce_address));
+    world_close(w);
+}
+
+static void a_packet_is_solicited_if_the_work_request_says_so(void **state)
+{
+    static const unsigned flags[] = {0, WQE_SOLICITED};
+    struct world *w = open_world();
+    struct end *a = &w->ends[0];
+    for (unsigned i = 0; i < 2; i++) {
+        end_send_slot(a, 1, WQE_SEND, flags[i]);
+        end_post(a);
+        struct carried c = packets_take(a);
+        assert_int_equal(parse(&c).bth.solicited, flags[i] != 0);
+    }
+    world_close(w);
+}
+
+static void it_is_in_the_groups_that_it_was_attached_to(void **state)
+{
+    const struct in6_addr group = {.s6_addr = {0xff, 0x0e, [15] = 9}};
+    struct world *w = open_world();
+    struct transport *t = packets_of(&w->ends[0])->t;
+    char buf[200];
+    assert_int_equal(t->ops->attach(t, &group), 0);
+    assert_non_null(strstr(t->ops->format(t, buf, sizeof buf), "groups 1"));
+    assert_int_equal(t->ops->detach(t, &group), 0);
+    assert_non_null(strstr(t->ops->format(t, buf, sizeof buf), "groups 0"));
+    assert_int_not_equal(t->ops->detach(t, &group), 0);
     world_close(w);
 }
 
@@ -485,6 +517,8 @@ int main(void)
         cmocka_unit_test(an_mtu_that_is_none_is_refused),
         cmocka_unit_test(sends_alone_may_be_posted),
         cmocka_unit_test(it_says_what_it_is),
+        cmocka_unit_test(it_is_in_the_groups_that_it_was_attached_to),
+        cmocka_unit_test(a_packet_is_solicited_if_the_work_request_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
