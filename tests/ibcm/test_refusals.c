@@ -103,6 +103,23 @@ static void path_mtus_that_the_device_does_not_have_are_refused(void **state)
     b_refuses(&m, IBCM_REFUSAL_MTU, IBCM_REASON_INVALID_MTU);
 }
 
+static void the_least_and_the_greatest_of_both_are_taken(void **state)
+{
+    static const struct {
+        uint32_t qp_num;
+        uint8_t path_mtu;
+    } rows[] = {{2, 1}, {0xfffffe, 5}};
+    struct ibcm_message m = req_of_a();
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        m.req.local_id += 1 + i; // other requests
+        m.req.qp_num = rows[i].qp_num;
+        m.req.path_mtu = rows[i].path_mtu;
+        deliver(&m);
+        assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], i + 1);
+        assert_int_equal(ibcm_conn_agreement(B->conn).path_mtu, rows[i].path_mtu);
+    }
+}
+
 static void gids_other_than_the_addresses_of_the_packet_are_refused(void **state)
 {
     struct ibcm_message m = req_of_a(), other = m;
@@ -221,6 +238,49 @@ static void a_request_for_a_listener_here_is_nobody_elses(void **state)
     assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 0);
     net_exchange(&net);
     assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], 1);
+}
+
+// Both bits of each, so that none stands for another.
+static void a_request_says_all_that_its_queue_pair_needs(void **state)
+{
+    struct ibcm_message m = req_of_a();
+    B->answer = NET_WAITS;
+    for (unsigned is_set = 0; is_set < 2; is_set++) {
+        m.req.local_id++;
+        m.req.ca_guid = 0x1122334455667788;
+        m.req.qp_num = 0x123 + is_set;
+        m.req.qkey = 0x80010000;
+        m.req.starting_psn = 0x654321;
+        m.req.responder_resources = 11;
+        m.req.initiator_depth = 13;
+        m.req.retry_count = 5;
+        m.req.rnr_retry_count = 3;
+        m.req.has_flow_control = is_set;
+        m.req.has_srq = !is_set;
+        m.req.primary.traffic_class = 0x28;
+        m.req.primary.hop_limit = 9;
+        m.req.primary.flow_label = 0x54321;
+        m.req.primary.local_ack_timeout = 17;
+        deliver(&m);
+        assert_int_equal(B->count[IBCM_EVENT_CONNECT_REQUEST], is_set + 1);
+        assert_int_equal(B->peer.ca_guid, 0x1122334455667788);
+        assert_int_equal(B->peer.qp_num, 0x123 + is_set);
+        assert_int_equal(B->peer.qkey, 0x80010000);
+        assert_int_equal(B->peer.starting_psn, 0x654321);
+        assert_int_equal(B->peer.responder_resources, 11);
+        assert_int_equal(B->peer.initiator_depth, 13);
+        assert_int_equal(B->peer.retry_count, 5);
+        assert_int_equal(B->peer.rnr_retry_count, 3);
+        assert_int_equal(B->peer.has_flow_control, is_set);
+        assert_int_equal(B->peer.has_srq, !is_set);
+        const struct ibcm_agreement agreement = ibcm_conn_agreement(B->conn);
+        assert_int_equal(agreement.max_rd_atomic, 11);
+        assert_int_equal(agreement.max_dest_rd_atomic, 13);
+        assert_int_equal(agreement.traffic_class, 0x28);
+        assert_int_equal(agreement.hop_limit, 9);
+        assert_int_equal(agreement.flow_label, 0x54321);
+        assert_int_equal(agreement.ack_timeout, 17);
+    }
 }
 
 /* ---- what belongs to a connection ------------------------------------------------------------ */
@@ -479,6 +539,8 @@ int main(void)
         TEST(other_transports_are_refused),
         TEST(queue_pairs_of_management_and_groups_are_refused),
         TEST(path_mtus_that_the_device_does_not_have_are_refused),
+        TEST(a_request_says_all_that_its_queue_pair_needs),
+        TEST(the_least_and_the_greatest_of_both_are_taken),
         TEST(gids_other_than_the_addresses_of_the_packet_are_refused),
         TEST(private_data_without_the_header_are_refused),
         TEST(an_id_that_stands_for_something_else_is_refused),
