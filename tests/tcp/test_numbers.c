@@ -334,6 +334,26 @@ static void defaults_are_what_the_rfcs_ask_for(void **state)
     assert_int_equal(c->cc, TCP_CC_CUBIC);
 }
 
+// Each costs memory, or waits, on every connection of a device.
+static void default_sizes_and_times_are_these(void **state)
+{
+    const struct tcp_config *c = &tcp_config_default;
+    assert_int_equal(c->window_len, 1 << 20);
+    assert_int_equal(c->buffer_len, 1 << 20);
+    assert_int_equal(c->send_len, 1 << 20);
+    assert_int_equal(c->range_max, 256);
+    assert_int_equal(c->piece_max, 1024);
+    assert_int_equal(c->flight_max, 1024);
+    assert_int_equal(c->delayed_ack_ns, 25 * NS_PER_MS);
+    assert_int_equal(c->rto_min_ns, 200 * NS_PER_MS);
+    assert_int_equal(c->rto_slack_ns, NS_PER_US);
+    assert_int_equal(c->connect_timeout_ns, 180 * NS_PER_S);
+    assert_int_equal(c->user_timeout_ns, 300 * NS_PER_S); // docs/tcp.md, SHLD-11
+    assert_int_equal(c->keepalive_interval_ns, 75 * NS_PER_S);
+    assert_int_equal(c->keepalive_count, 9);
+    assert_int_equal(c->time_wait_ns, 60 * NS_PER_S);
+}
+
 static void every_reason_and_refusal_has_a_name_of_its_own(void **state)
 {
     for (unsigned i = 0; i < TCP_REASON_COUNT; i++) {
@@ -379,6 +399,7 @@ int main(void)
         cmocka_unit_test(what_arrives_is_replaced_even_where_more_was_sent_before),
         cmocka_unit_test(recovery_is_taken_back_only_if_all_of_it_was_needless),
         cmocka_unit_test(defaults_are_what_the_rfcs_ask_for),
+        cmocka_unit_test(default_sizes_and_times_are_these),
         cmocka_unit_test(every_reason_and_refusal_has_a_name_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,43 @@ static void who_had_to_answer_twice_begins_with_one_segment(void **state)
 }
 
 // RFC 7323 section 7.1: the peer takes a value that went back for an old segment's.
+// What the listener has learned of the peer, the connection knows.
+static void an_accepted_connection_begins_as_its_handshake_ended(void **state)
+{
+    const struct tcp_handshake handshake = {
+        .remote_port = 4321,
+        .iss = SCRIPT_ISS,
+        .irs = SCRIPT_IRS,
+        .peer = {.mss = 900, .has_timestamps = true, .has_scale = true, .scale = 2},
+        .snd_wnd = 70000,
+        .ts_recent = 77,
+        .rtt_ns = 3 * NS_PER_MS,
+    };
+    script_prepare(&s);
+    s.config.wishes = TCP_WISH_ALL;
+    script_begin(&s);
+    script_wait(&s, NS_PER_S);
+    tcp_accept(s.tcb, &handshake, s.now);
+    const struct tcb *tcb = s.tcb;
+    assert_int_equal(tcb->state, TCP_STATE_SYN_RECEIVED);
+    assert_int_equal(tcb->config.remote_port, 4321);
+    assert_int_equal(tcb->agreed.snd_scale, 2);
+    assert_int_equal(tcb->snd.wnd, 70000);
+    assert_int_equal(tcb->snd.max_wnd, 70000);
+    assert_int_equal(tcb->snd.wl1, tcb->rcv.first);
+    assert_int_equal(tcb->snd.wl2, tcb->snd.iss);
+    assert_int_equal(tcb->rtt_sampled_to, tcb->snd.nxt);
+    assert_int_equal(tcb->ts.recent, 77);
+    assert_int_equal(tcb->ts.recent_at, s.now);
+    assert_int_equal(tcb->rtt.srtt_ns, 3 * NS_PER_MS);
+    assert_int_equal(tcp_rtt_least(&tcb->rtt), 3 * NS_PER_MS);
+    const instant_ns times[] = {tcb->progress_at, tcb->heard_at, tcb->sent_at, tcb->syn_sent_at};
+    for (unsigned i = 0; i < sizeof times / sizeof times[0]; i++) {
+        assert_int_equal(times[i], s.now);
+    }
+    tcp_destroy(s.tcb);
+}
+
 static void the_clock_of_the_answer_to_a_syn_goes_on(void **state)
 {
     enum { OFFSET = 1000000 };
@@ -296,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(syn_offers_what_is_wished),
         cmocka_unit_test(who_had_to_answer_twice_begins_with_one_segment),
+        cmocka_unit_test(an_accepted_connection_begins_as_its_handshake_ended),
         cmocka_unit_test(the_clock_of_the_answer_to_a_syn_goes_on),
         cmocka_unit_test(what_the_peer_does_not_offer_is_not_used),
         cmocka_unit_test(timestamps_take_their_octets_from_the_segment),
