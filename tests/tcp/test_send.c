@@ -325,6 +325,23 @@ static void smaller_path_cuts_what_is_outstanding_anew(void **state)
     script_close(&s);
 }
 
+// What still fits is on its way, and is not sent twice; nor is anything where nothing is smaller.
+static void smaller_path_takes_for_lost_what_was_larger_alone(void **state)
+{
+    script_open(&s, NULL);
+    user_send(&s, 1000, 1);
+    user_send(&s, 400, 1);
+    s.out_read = s.out_count;
+    tcp_on_path_mss(s.tcb, s.iss + 1, 1000);
+    assert_int_equal(s.tcb->scoreboard.lost_len, 0);
+    tcp_on_path_mss(s.tcb, s.iss + 1, 500);
+    assert_int_equal(s.tcb->scoreboard.lost_len, 1000);
+    script_run(&s);
+    expect_data(&s, 1, 500);
+    expect_data(&s, 501, 500);
+    script_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +367,7 @@ int main(void)
         cmocka_unit_test(idle_connection_begins_anew_with_the_initial_window),
         cmocka_unit_test(short_timeouts_do_not_make_short_pauses_idle),
         cmocka_unit_test(smaller_path_cuts_what_is_outstanding_anew),
+        cmocka_unit_test(smaller_path_takes_for_lost_what_was_larger_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
