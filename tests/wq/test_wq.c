@@ -1,4 +1,5 @@
 // Work queues by the calls that a transport makes; tests/transport/ has whole transports.
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -592,6 +593,45 @@ static void who_was_chosen_to_be_measured_is_told_of_when_it_succeeds(void **sta
     queues_close(q);
 }
 
+/* ---- what there may be of each --------------------------------------------------------------- */
+
+// One entry at least, and what was really made is told.
+static void queues_are_made_of_what_can_be(void **state)
+{
+    enum { WR_MAX = 1 << 20, INLINE_MAX = 1 << 16 };
+    static const struct {
+        struct wq_caps caps;
+        bool may;
+    } rows[] = {
+        {{.max_send_wr = 0, .max_recv_wr = 0}, true},
+        {{.max_send_wr = 5, .max_recv_wr = 9}, true},
+        {{.max_send_wr = 1, .max_inline_len = INLINE_MAX}, true},
+        {{.max_send_wr = 1, .max_inline_len = INLINE_MAX + 1}, false},
+        {{.max_send_wr = 1, .max_send_sge = SGE_COUNT_MAX}, true},
+        {{.max_send_wr = 1, .max_send_sge = SGE_COUNT_MAX + 1}, false},
+        {{.max_send_wr = 1, .max_recv_sge = SGE_COUNT_MAX + 1}, false},
+        {{.max_send_wr = WR_MAX}, true},
+        {{.max_send_wr = WR_MAX + 1}, false},
+        {{.max_recv_wr = WR_MAX + 1}, false},
+    };
+    struct read_sched *sched = read_sched_create(1, 0);
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wq_counters counters = {0};
+        struct wq_config config = {.caps = rows[i].caps, .read_sched = sched};
+        struct wq wq = {0};
+        assert_int_equal(wq_init(&wq, &config, &counters), rows[i].may ? 0 : -EINVAL);
+        if (rows[i].may) {
+            assert_true(config.caps.max_send_wr > 0 && config.caps.max_recv_wr > 0);
+            assert_true(config.caps.max_send_wr >= rows[i].caps.max_send_wr);
+            assert_true(config.caps.max_recv_wr >= rows[i].caps.max_recv_wr);
+            assert_int_equal(config.caps.max_send_wr, wq.sq.capacity);
+            assert_int_equal(config.caps.max_recv_wr, wq.rq.capacity);
+            wq_fini(&wq);
+        }
+    }
+    read_sched_destroy(sched);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -616,6 +656,7 @@ int main(void)
         cmocka_unit_test(an_entry_has_room_for_an_address_behind_its_payload),
         cmocka_unit_test(a_send_queue_may_go_on_after_an_error),
         cmocka_unit_test(who_was_chosen_to_be_measured_is_told_of_when_it_succeeds),
+        cmocka_unit_test(queues_are_made_of_what_can_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
