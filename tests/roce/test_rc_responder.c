@@ -508,11 +508,8 @@ static void messages_are_counted_in_twenty_four_bits(void **state)
         uint8_t operation;
         uint32_t msn;
     } rows[] = {
-        {ROCE_WRITE_ONLY, 0xffffff},
-        {ROCE_WRITE_FIRST, 0xffffff},
-        {ROCE_WRITE_MIDDLE, 0xffffff},
-        {ROCE_WRITE_LAST, 0},
-        {ROCE_WRITE_ONLY, 1},
+        {ROCE_WRITE_ONLY, 0xffffff}, {ROCE_WRITE_FIRST, 0xffffff}, {ROCE_WRITE_MIDDLE, 0xffffff},
+        {ROCE_WRITE_LAST, 0},        {ROCE_WRITE_ONLY, 1},
     };
     struct rc_end *e = rc_end_open(&(struct rc_end_options){.pmtu = LEN});
     e->rc->resp.msn = 0xfffffe;
