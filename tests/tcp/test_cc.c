@@ -251,8 +251,8 @@ static void cubic_makes_room_when_it_shrinks_from_loss_to_loss(void **state)
     }
 }
 
-// Section 4.3: over a short path the window that Reno would have is larger; it grows by alpha = 9/17
-// of a segment in a round trip, and by one behind the window of the loss.
+// Section 4.3: over a short path the window that Reno would have is larger. It grows by alpha, 9/17
+// of a segment, in a round trip, and by a segment behind the window of the loss.
 static void cubic_is_no_slower_than_reno(void **state)
 {
     avoid(TCP_CC_CUBIC, 20);
