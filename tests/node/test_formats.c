@@ -119,6 +119,7 @@ static void scsi_commands_are_those_of_the_standard(void **state)
         {NODE_READ, 0, 512, 0x123456789a00, 4096,
          "88 00 00 00 00 09 1a 2b 3c 4d 00 00 00 08 00 00"},
         {NODE_READ, 0, 4096, 1 << 20, 65536, "88 00 00 00 00 00 00 00 01 00 00 00 00 10 00 00"},
+        {NODE_WRITE, 0, 512, 512, 512, "8a 00 00 00 00 00 00 00 00 01 00 00 00 01 00 00"},
         {NODE_WRITE, NODE_FUA, 512, 512, 512, "8a 08 00 00 00 00 00 00 00 01 00 00 00 01 00 00"},
         {NODE_FLUSH, 0, 512, 0, 0, "91 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"},
         {NODE_WRITE_ZEROES, 0, 512, 1024, 1 << 20,
@@ -147,6 +148,26 @@ static void zeroes_are_written_where_the_device_cannot_repeat_a_block(void **sta
     expect_octets(command.native, command.native_len,
                   "8a 00 00 00 00 00 00 00 00 00 00 00 02 00 00 00");
     assert_int_equal(command.len, 256 << 10);
+}
+
+static void zeroes_that_one_write_may_have_are_written_at_once(void **state)
+{
+    struct volume_profile profile = profile_of(512);
+    profile.abilities &= ~(uint32_t)VOLUME_CAN_ZERO_FAST;
+    struct ddm_command command = encoded(&io_format_scsi, &profile, NODE_WRITE_ZEROES, 0, 1024, 0);
+    expect_octets(command.native, command.native_len,
+                  "8a 00 00 00 00 00 00 00 00 00 00 00 00 02 00 00");
+    assert_int_equal(command.len, 1024);
+}
+
+static void a_flush_is_of_all_blocks_whatever_it_names(void **state)
+{
+    struct volume_profile profile = profile_of(512);
+    struct ddm_command command = encoded(&io_format_scsi, &profile, NODE_FLUSH, 1024, 4096, 0);
+    expect_octets(command.native, command.native_len,
+                  "91 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00");
+    assert_int_equal(command.offset, 0);
+    assert_int_equal(command.len, 0);
 }
 
 static void what_a_format_has_not_is_refused(void **state)
@@ -225,6 +246,29 @@ static void sense_data_of_both_formats_are_a_completion(void **state)
     }
 }
 
+static void a_code_means_the_same_with_every_qualifier(void **state)
+{
+    static const struct {
+        uint8_t key, asc;
+        enum node_completion completion;
+    } table[] = {
+        {SCSI_NOT_READY, 0x3a, NODE_NO_VOLUME},
+        {SCSI_ILLEGAL_REQUEST, 0x20, NODE_UNSUPPORTED},
+        {SCSI_ILLEGAL_REQUEST, 0x21, NODE_RANGE},
+        {SCSI_ILLEGAL_REQUEST, 0x24, NODE_UNSUPPORTED},
+        {SCSI_ILLEGAL_REQUEST, 0x25, NODE_NO_VOLUME},
+        {SCSI_ILLEGAL_REQUEST, 0x26, NODE_UNSUPPORTED},
+        {SCSI_ABORTED_COMMAND, 0x10, NODE_MEDIA},
+    };
+    for (unsigned i = 0; i < sizeof table / sizeof table[0]; i++) {
+        for (unsigned ascq = 0; ascq <= UINT8_MAX; ascq++) {
+            uint8_t sense[8] = {0x72, table[i].key, table[i].asc, (uint8_t)ascq};
+            assert_int_equal(scsi_says(SCSI_CHECK_CONDITION, sense, sizeof sense),
+                             table[i].completion);
+        }
+    }
+}
+
 // SPC-4, 4.5.6: who is told of an error of an earlier command has not been served.
 static void a_deferred_error_is_no_success_of_the_command_it_comes_with(void **state)
 {
@@ -261,6 +305,8 @@ static void a_completion_says_what_the_device_said(void **state)
         {SCSI_CONDITION_MET, {0}, 0, 0, 0},
         {SCSI_BUSY, {0}, 0, 0, SCSI_BUSY},
         {SCSI_TASK_ABORTED, {0}, 0, 0, SCSI_TASK_ABORTED},
+        {SCSI_RESERVATION_CONFLICT, {0}, 0, 0, SCSI_RESERVATION_CONFLICT},
+        {SCSI_CHECK_CONDITION, {0x72, SCSI_MEDIUM_ERROR, 0x11, 0x04}, 1, 0, SCSI_CHECK_CONDITION},
         {SCSI_CHECK_CONDITION, {0}, 0, 0, SCSI_CHECK_CONDITION},
         {SCSI_CHECK_CONDITION, {0x72, SCSI_MEDIUM_ERROR, 0x11, 0x04}, 4, 0, 0x031104},
         {SCSI_CHECK_CONDITION, {0x72, SCSI_RECOVERED_ERROR, 0x17, 0x02}, 4, 0, 0x011702},
@@ -319,11 +365,32 @@ static void a_short_transfer_has_done_its_whole_blocks(void **state)
     assert_int_equal(moved_less(NODE_READ, UINT32_MAX).completion, NODE_RETRY);
     command = moved_less(NODE_WRITE, 0);
     assert_int_equal(command.len, 8192);
+    command = moved_less(NODE_WRITE, 1);
+    assert_int_equal(command.len, 8192 - 512);
     command = moved_less(NODE_READ, 512);
     assert_int_equal(command.data_len, 8192 - 512);
     command = moved_less(NODE_WRITE_ZEROES, 4096); // nothing of its own was to be moved
     assert_int_equal(command.completion, NODE_OK);
     assert_int_equal(command.len, 8192);
+}
+
+// What of it has moved is not known to be right: all of it is done again, or none.
+static void a_transfer_that_failed_has_done_no_part(void **state)
+{
+    static const uint32_t residuals[] = {4096, 8192};
+    for (unsigned i = 0; i < 2; i++) {
+        struct volume_profile profile = profile_of(512);
+        struct ddm_command command = encoded(&io_format_scsi, &profile, NODE_READ, 0, 8192, 0);
+        put_be32(command.status + SCSI_ANSWER_RESIDUAL, residuals[i]);
+        command.status[SCSI_ANSWER_STATUS] = SCSI_CHECK_CONDITION;
+        memcpy(command.status + SCSI_ANSWER_SENSE,
+               (const uint8_t[8]){0x72, SCSI_MEDIUM_ERROR, 0x11}, 8);
+        command.status_len = SCSI_ANSWER_SENSE + 8;
+        io_format_scsi.decode(&command);
+        assert_int_equal(command.completion, NODE_MEDIA);
+        assert_int_equal(command.len, 8192);
+        assert_int_equal(command.data_len, 8192);
+    }
 }
 
 static void what_no_device_answered_is_told_by_the_transport(void **state)
@@ -743,13 +810,17 @@ int main(void)
         cmocka_unit_test(what_the_device_says_comes_back_by_its_format),
         cmocka_unit_test(scsi_commands_are_those_of_the_standard),
         cmocka_unit_test(zeroes_are_written_where_the_device_cannot_repeat_a_block),
+        cmocka_unit_test(zeroes_that_one_write_may_have_are_written_at_once),
+        cmocka_unit_test(a_flush_is_of_all_blocks_whatever_it_names),
         cmocka_unit_test(what_a_format_has_not_is_refused),
         cmocka_unit_test(a_status_is_a_completion),
         cmocka_unit_test(sense_data_of_both_formats_are_a_completion),
+        cmocka_unit_test(a_code_means_the_same_with_every_qualifier),
         cmocka_unit_test(a_deferred_error_is_no_success_of_the_command_it_comes_with),
         cmocka_unit_test(a_completion_says_what_the_device_said),
         cmocka_unit_test(sense_data_that_are_cut_short_are_read_as_far_as_they_go),
         cmocka_unit_test(a_short_transfer_has_done_its_whole_blocks),
+        cmocka_unit_test(a_transfer_that_failed_has_done_no_part),
         cmocka_unit_test(what_no_device_answered_is_told_by_the_transport),
         cmocka_unit_test(what_a_filter_answered_stays),
         cmocka_unit_test(a_capacity_that_cannot_be_is_refused),
