@@ -86,6 +86,23 @@ bool view_addresses_look(struct view_address ret[], unsigned count)
     return true;
 }
 
+// Not while the kernel asks whether somebody else has an IPv6 address (RFC 4862 section 5.4), nor
+// when it has found that somebody has: it is in no GID table of a card then, and cannot be bound.
+static bool is_settled(const struct view_address *address)
+{
+    const struct sockaddr_in6 name = {
+        .sin6_family = AF_INET6, .sin6_addr = address->addr, .sin6_scope_id = address->scope_id};
+    if (IN6_IS_ADDR_V4MAPPED(&address->addr)) {
+        return true;
+    }
+    const int fd = descriptor_of_socket(AF_INET6, SOCK_DGRAM, 0);
+    const bool is_bound = fd >= 0 && bind(fd, (const struct sockaddr *)&name, sizeof name) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return is_bound;
+}
+
 // Those of one rank behind the `count` that are there; one address on several interfaces is the
 // first's. Returns how many there are now.
 static unsigned rank_add(const struct ifaddrs *list, enum rank rank, struct view_address *ret,
@@ -93,7 +110,8 @@ static unsigned rank_add(const struct ifaddrs *list, enum rank rank, struct view
 {
     for (const struct ifaddrs *ifa = list; ifa != NULL && count < VIEW_ADDRESS_MAX;
          ifa = ifa->ifa_next) {
-        if (rank_of(ifa, &ret[count]) == rank && !is_known(ret, count, &ret[count].addr)) {
+        if (rank_of(ifa, &ret[count]) == rank && !is_known(ret, count, &ret[count].addr) &&
+            is_settled(&ret[count])) {
             count++;
         }
     }

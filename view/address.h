@@ -22,7 +22,8 @@ struct view_address {
 // interfaces that are up IPv4 comes first, then IPv6, then what is link-local. Loopback addresses
 // stand there only where there are none but link-local ones beside them, and come first then: a
 // peer elsewhere has the same. Interfaces whose packets are shorter than those of the first one's
-// are left out. A device of streams has the first alone.
+// are left out, and IPv6 addresses that somebody else may have (duplicate address detection). A
+// device of streams has the first alone.
 unsigned view_addresses_find(const struct identity *identity,
                              struct view_address ret[VIEW_ADDRESS_MAX]);
 // The first of them.
