@@ -62,6 +62,7 @@ static void advance_una(struct ack *a, const struct tcp_delivery_port *port, tcp
     tcp_sendq_ack(&tcb->sendq, tcp_seq_min(ack, tcb->sendq.end));
     tcb->events |= TCP_EVENT_ACKED;
     tcb->progress_at = a->facts.now;
+    tcb->soft_error = 0;
 }
 
 // A duplicate ACK: something outstanding, no octets, nothing new in it (RFC 5681 section 2).

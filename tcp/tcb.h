@@ -73,7 +73,7 @@ struct tcb {
     struct tcp_config config;
     enum tcp_state state;
     int status;
-    int soft_error; // what the network said without being sure
+    int soft_error; // what the network said without being sure, since the last progress
     unsigned events;
     unsigned due; // enum tcp_due
     struct tcp_header reset;
