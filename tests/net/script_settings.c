@@ -35,6 +35,7 @@ static const struct {
     {"rto_min", SET_DURATION, OF_TCP(rto_min_ns)},
     {"connect_timeout", SET_DURATION, OF_TCP(connect_timeout_ns)},
     {"user_timeout", SET_DURATION, OF_TCP(user_timeout_ns)},
+    {"user_timeout_when_shut", SET_BOOL, OF_TCP(user_timeout_when_shut)},
     {"keepalive_idle", SET_DURATION, OF_TCP(keepalive_idle_ns)},
     {"keepalive_interval", SET_DURATION, OF_TCP(keepalive_interval_ns)},
     {"keepalive_count", SET_UNSIGNED, OF_TCP(keepalive_count)},
