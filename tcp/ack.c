@@ -152,13 +152,14 @@ static void take_rtt(struct ack *a)
 
 /* ---- what follows ---------------------------------------------------------------------------- */
 
-// Without SACK (RFC 6582): three duplicates tell of one loss, each ACK that does not end the
-// recovery of the next.
+// Without SACK (RFC 6582): three duplicates tell of one loss, unless losses are repaired already,
+// and each ACK that does not end the recovery of the next.
 static void detect_without_sack(struct ack *a)
 {
     struct tcb *tcb = a->tcb;
     struct tcp_sent *first = tcp_scoreboard_at(&tcb->scoreboard, 0);
-    bool is_first_lost = a->is_duplicate && tcp_loss_on_dup_ack(&tcb->loss);
+    bool is_third = a->is_duplicate && tcp_loss_on_dup_ack(&tcb->loss);
+    bool is_first_lost = is_third && !tcp_recovery_repairs(&tcb->recovery);
     if (a->is_una_moved) {
         unsigned acked = a->delivered_len / tcb->cc.mss;
         bool is_partial =

@@ -503,6 +503,23 @@ static void three_duplicate_acks_do_without_sack(void **state)
     script_close(&s);
 }
 
+// RFC 6582 section 3.2: duplicates behind the third tell that more has arrived, not that more is
+// lost.
+static void duplicates_within_a_recovery_without_sack_bring_nothing_again(void **state)
+{
+    open_with(8, without_sack);
+    for (unsigned i = 0; i < 5; i++) {
+        peer_ack(&s, 1001);
+    }
+    expect_data(&s, 1001, 1000);
+    peer_ack(&s, 4001); // three segments: two of the five are left
+    expect_data(&s, 4001, 1000);
+    peer_ack(&s, 4001);
+    expect_nothing(&s);
+    peer_ack(&s, 9001);
+    script_close(&s);
+}
+
 // What came before the time-out tells nothing of what was sent again since.
 static void timeout_forgets_the_duplicates_before_it(void **state)
 {
@@ -621,6 +638,7 @@ int main(void)
         cmocka_unit_test(acknowledgement_of_new_octets_starts_the_timeout_anew),
         cmocka_unit_test(timeout_that_was_not_needed_is_taken_back),
         cmocka_unit_test(three_duplicate_acks_do_without_sack),
+        cmocka_unit_test(duplicates_within_a_recovery_without_sack_bring_nothing_again),
         cmocka_unit_test(timeout_forgets_the_duplicates_before_it),
         cmocka_unit_test(duplicate_acks_let_new_octets_go),
         cmocka_unit_test(duplicate_acks_do_not_make_the_window_grow),
