@@ -54,6 +54,25 @@ static void end_of_the_peers_octets_is_no_duplicate(void **state)
     script_close(&s);
 }
 
+// RFC 7323 section 2.2: the peer's window is meant shifted.
+static void windows_of_duplicates_are_equal_as_they_are_meant(void **state)
+{
+    script_prepare(&s);
+    s.config.wishes = TCP_WISH_ALL;
+    s.peer.has_scale = true;
+    s.peer.scale = 2;
+    script_begin(&s);
+    tcp_connect(s.tcb, s.iss, s.now);
+    script_run(&s);
+    peer_segment(&s, TCP_SYN | TCP_ACK, 0, 1, 0, &s.peer);
+    user_send(&s, 3000, 0);
+    peer_ack(&s, 1001);
+    peer_ack(&s, 1001);
+    assert_int_equal(s.tcb->counters.duplicate_acks, 1);
+    skip_all();
+    script_close(&s);
+}
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 // RFC 2883 section 4: the first block, of what is acknowledged or lies in the second.
@@ -164,9 +183,102 @@ static void what_was_sent_twice_is_measured_by_the_timestamp_that_comes_back(voi
             tcp_rtt_end_back_off(&expected);
         }
         assert_int_equal(s.tcb->rtt.srtt_ns, expected.srtt_ns);
+        assert_int_equal(s.tcb->rtt.rttvar_ns, expected.rttvar_ns);
         assert_int_equal(tcp_rtt_rto(&s.tcb->rtt), tcp_rtt_rto(&expected));
         script_close(&s);
     }
+}
+
+// RFC 6298 section 4: what was in the same window tells the time-out nothing more.
+static void round_trip_counts_once_for_the_timeout(void **state)
+{
+    open_with(5);
+    peer_ack(&s, 1001);
+    assert_int_equal(s.tcb->rtt.srtt_ns, SCRIPT_RTT_NS);
+    script_wait(&s, NS_PER_MS);
+    peer_ack(&s, 2001);
+    assert_int_equal(s.tcb->rtt.srtt_ns, SCRIPT_RTT_NS);
+    script_wait(&s, NS_PER_MS);
+    peer_ack(&s, 5001);
+    skip_all();
+    script_close(&s);
+}
+
+// ... but the least of them is looked for in all (RFC 8985 section 6.2, step 1).
+static void shortest_round_trip_is_looked_for_with_every_ack(void **state)
+{
+    open_with(1);
+    peer_ack(&s, 1001);
+    assert_int_equal(tcp_rtt_least(&s.tcb->rtt), SCRIPT_RTT_NS);
+    user_send(&s, 1000, 0);
+    script_wait(&s, 4 * NS_PER_MS);
+    peer_ack(&s, 2001);
+    assert_int_equal(tcp_rtt_least(&s.tcb->rtt), 4 * NS_PER_MS);
+    skip_all();
+    script_close(&s);
+}
+
+/* ---- probes and recoveries ------------------------------------------------------------------- */
+
+// RFC 8985 section 7.2, step 2.
+static void next_probe_takes_a_round_trip_measured_since(void **state)
+{
+    open_with(2);
+    peer_ack(&s, 2001);
+    for (unsigned i = 0; i < 2; i++) {
+        uint32_t first = 2001 + i * 3000;
+        user_send(&s, 2000, 0);
+        skip_all();
+        script_wait(&s, 30 * NS_PER_MS);
+        assert_int_equal(next_segment(&s)->reason, TCP_REASON_LOSS_PROBE);
+        peer_ack(&s, first + 2000);
+        user_send(&s, 1000, 0);
+        skip_all();
+        script_wait(&s, SCRIPT_RTT_NS);
+        peer_ack(&s, first + 3000);
+    }
+    assert_int_equal(s.tcb->counters.loss_probes, 2);
+    script_close(&s);
+}
+
+static void probe_that_showed_a_loss_shrinks_the_window_no_second_time(void **state)
+{
+    open_with(1);
+    peer_ack(&s, 1001);
+    user_send(&s, 10000, 0);
+    skip_all();
+    script_wait(&s, 30 * NS_PER_MS);
+    assert_int_equal(next_segment(&s)->reason, TCP_REASON_LOSS_PROBE);
+    peer_sack(&s, 1001, 10001, 11001, 0, 0);
+    script_wait(&s, 5 * NS_PER_MS);
+    expect_data(&s, 1001, 1000);
+    peer_ack(&s, 11001);
+    assert_int_equal(s.tcb->cc.ssthresh, 7000);
+    user_send(&s, 7000, 0);
+    skip_all();
+    peer_ack(&s, 12001);
+    assert_int_equal(s.tcb->cc.ssthresh, 7000);
+    script_close(&s);
+}
+
+// RFC 6937 section 3, PRR-SSRB: below ssthresh as much as arrives, and a segment more with what
+// moves SND.UNA and shows no other loss.
+static void progress_within_a_recovery_lets_one_segment_more_go(void **state)
+{
+    open_with(10);
+    peer_sack(&s, 1, 7001, 10001, 0, 0); // seven are lost
+    expect_data(&s, 1, 1000);
+    expect_data(&s, 1001, 1000);
+    expect_data(&s, 2001, 1000);
+    expect_nothing(&s);
+    script_wait(&s, SCRIPT_RTT_NS);
+    peer_sack(&s, 1, 7001, 10001, 0, 0); // nothing new
+    expect_nothing(&s);
+    peer_sack(&s, 1001, 7001, 10001, 0, 0);
+    expect_data(&s, 3001, 1000);
+    expect_data(&s, 4001, 1000);
+    expect_nothing(&s);
+    script_close(&s);
 }
 
 /* ---- the window ------------------------------------------------------------------------------ */
@@ -196,15 +308,45 @@ static void window_grows_if_it_was_used(void **state)
     }
 }
 
+// RFC 3168 section 6.1.2: by what was on its way when the mark came, of which SACKed octets are no
+// part any more.
+static void mark_shrinks_the_window_by_what_was_under_way(void **state)
+{
+    struct tcp_options sack = {.sack_count = 1};
+    script_prepare(&s);
+    s.config.ecn = TCP_ECN_REQUEST;
+    script_begin(&s);
+    tcp_connect(s.tcb, s.iss, s.now);
+    script_run(&s);
+    script_wait(&s, SCRIPT_RTT_NS);
+    peer_segment(&s, TCP_SYN | TCP_ACK | TCP_ECE, 0, 1, 0, &s.peer);
+    user_send(&s, 10000, 0);
+    script_wait(&s, SCRIPT_RTT_NS);
+    peer_sack(&s, 1, 1001, 2001, 0, 0);
+    sack.sack[0] = (struct tcp_sack_block){s.iss + 1001, s.iss + 3001};
+    peer_segment(&s, TCP_ACK | TCP_ECE, 1, 1, 0, &sack);
+    assert_int_equal(s.tcb->counters.reductions_by_marks, 1);
+    assert_int_equal(s.tcb->cc.ssthresh, 6300); // seven tenths of nine segments
+    skip_all();
+    script_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(duplicate_is_what_says_nothing_new_of_what_is_outstanding),
         cmocka_unit_test(end_of_the_peers_octets_is_no_duplicate),
+        cmocka_unit_test(windows_of_duplicates_are_equal_as_they_are_meant),
         cmocka_unit_test(block_tells_of_what_came_twice_below_the_ack_or_in_the_next_block),
         cmocka_unit_test(block_is_of_octets_that_were_sent),
         cmocka_unit_test(what_was_sent_twice_is_measured_by_the_timestamp_that_comes_back),
+        cmocka_unit_test(round_trip_counts_once_for_the_timeout),
+        cmocka_unit_test(shortest_round_trip_is_looked_for_with_every_ack),
+        cmocka_unit_test(next_probe_takes_a_round_trip_measured_since),
+        cmocka_unit_test(probe_that_showed_a_loss_shrinks_the_window_no_second_time),
+        cmocka_unit_test(progress_within_a_recovery_lets_one_segment_more_go),
         cmocka_unit_test(window_grows_if_it_was_used),
+        cmocka_unit_test(mark_shrinks_the_window_by_what_was_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -520,6 +520,56 @@ static void duplicates_within_a_recovery_without_sack_bring_nothing_again(void *
     script_close(&s);
 }
 
+// What a partial one acknowledges, duplicates had told of.
+static void partial_ack_without_sack_accounts_for_its_duplicates(void **state)
+{
+    open_with(8, without_sack);
+    for (unsigned i = 0; i < 5; i++) {
+        peer_ack(&s, 1001);
+    }
+    assert_int_equal(tcp_pipe(s.tcb), 3000);
+    peer_ack(&s, 4001); // of the five behind it, which the network has, two have arrived
+    assert_int_equal(tcp_pipe(s.tcb), 3000);
+    peer_ack(&s, 9001);
+    assert_int_equal(tcp_pipe(s.tcb), 0);
+    skip_all();
+    script_close(&s);
+}
+
+static void recovery_without_sack_is_over_with_what_was_outstanding(void **state)
+{
+    open_with(8, without_sack);
+    for (unsigned i = 0; i < 7; i++) {
+        peer_ack(&s, 1001);
+    }
+    expect_data(&s, 1001, 1000);
+    user_send(&s, 1000, 0);
+    expect_data(&s, 9001, 1000);
+    peer_ack(&s, 9001); // the new one is under way
+    expect_nothing(&s);
+    peer_ack(&s, 10001);
+    script_close(&s);
+}
+
+static void duplicates_within_a_recovery_without_sack_let_new_octets_go(void **state)
+{
+    open_with(10, without_sack);
+    for (unsigned i = 0; i < 3; i++) {
+        peer_ack(&s, 1001);
+    }
+    expect_data(&s, 1001, 1000);
+    uint32_t delivered = s.tcb->recovery.delivered_len;
+    peer_ack(&s, 1001);
+    assert_int_equal(s.tcb->recovery.delivered_len, delivered + 1000);
+    for (unsigned i = 0; i < 3; i++) {
+        peer_ack(&s, 1001);
+    }
+    user_send(&s, 1000, 0);
+    expect_data(&s, 11001, 1000);
+    peer_ack(&s, 12001);
+    script_close(&s);
+}
+
 // What came before the time-out tells nothing of what was sent again since.
 static void timeout_forgets_the_duplicates_before_it(void **state)
 {
@@ -639,6 +689,9 @@ int main(void)
         cmocka_unit_test(timeout_that_was_not_needed_is_taken_back),
         cmocka_unit_test(three_duplicate_acks_do_without_sack),
         cmocka_unit_test(duplicates_within_a_recovery_without_sack_bring_nothing_again),
+        cmocka_unit_test(partial_ack_without_sack_accounts_for_its_duplicates),
+        cmocka_unit_test(recovery_without_sack_is_over_with_what_was_outstanding),
+        cmocka_unit_test(duplicates_within_a_recovery_without_sack_let_new_octets_go),
         cmocka_unit_test(timeout_forgets_the_duplicates_before_it),
         cmocka_unit_test(duplicate_acks_let_new_octets_go),
         cmocka_unit_test(duplicate_acks_do_not_make_the_window_grow),

@@ -174,6 +174,20 @@ static void progress_renews_the_user_timeout(void **state)
     script_close(&s);
 }
 
+static void answers_that_acknowledge_nothing_new_are_no_progress(void **state)
+{
+    script_open(&s, NULL);
+    user_send(&s, 2000, 0);
+    script_wait(&s, s.config.user_timeout_ns / 2);
+    peer_ack(&s, 1);
+    script_wait(&s, s.config.user_timeout_ns / 2 - 1);
+    assert_int_equal(tcp_get_state(s.tcb), TCP_STATE_ESTABLISHED);
+    script_wait(&s, 1);
+    assert_int_equal(tcp_status(s.tcb), -ETIMEDOUT);
+    s.out_read = s.out_count;
+    script_close(&s);
+}
+
 static void with_keepalive(struct script *script)
 {
     script->config.keepalive_idle_ns = 100 * NS_PER_S;
@@ -389,6 +403,7 @@ int main(void)
         cmocka_unit_test(what_stays_unacknowledged_ends_the_connection),
         cmocka_unit_test(soft_error_is_the_reason_given_in_the_end),
         cmocka_unit_test(progress_renews_the_user_timeout),
+        cmocka_unit_test(answers_that_acknowledge_nothing_new_are_no_progress),
         cmocka_unit_test(silence_is_probed_and_then_ends_the_connection),
         cmocka_unit_test(peer_that_answers_is_left_alone),
         cmocka_unit_test(keepalive_is_off_by_default),
