@@ -162,8 +162,7 @@ static void detect_without_sack(struct ack *a)
     bool is_first_lost = is_third && !tcp_recovery_repairs(&tcb->recovery);
     if (a->is_una_moved) {
         unsigned acked = a->delivered_len / tcb->cc.mss;
-        bool is_partial =
-            tcb->recovery.phase == TCP_PHASE_FAST && tcb->snd.una < tcb->recovery.point;
+        bool is_partial = tcb->recovery.phase == TCP_PHASE_FAST; // or else it were over
         tcb->loss.dup_acks -= acked < tcb->loss.dup_acks ? acked : tcb->loss.dup_acks;
         tcb->loss.dup_acks = is_partial ? tcb->loss.dup_acks : 0;
         is_first_lost = is_partial && (first == NULL || !first->was_retransmitted);
