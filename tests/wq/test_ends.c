@@ -408,6 +408,37 @@ static void a_new_connection_begins_its_marks_anew(void **state)
     close_queues(q);
 }
 
+static void a_reset_forgets_what_was_posted_and_what_the_peer_said(void **state)
+{
+    struct queues *q = open_queues(false);
+    post(q, 1, WQE_SEND, WQE_SIGNALED);
+    for (unsigned i = 0; i < RECEIVES; i++) {
+        post_receive(q, i);
+    }
+    q->wq.peer_fault = 7;
+    wq_reset(&q->wq);
+    assert_int_equal(wq_send_count(&q->wq), 0);
+    assert_false(wq_has_work(&q->wq));
+    assert_int_equal(wq_receive_count(&q->wq), 0);
+    assert_int_equal(q->wq.peer_fault, 0);
+    for (unsigned i = 0; i < RECEIVES; i++) {
+        post_receive(q, i); // there is room for all again
+    }
+    expect_none(q->send_cq);
+    expect_none(q->recv_cq);
+    close_queues(q);
+}
+
+static void reads_of_a_queue_pair_alone_have_two_requests_out(void **state)
+{
+    struct queues *q = open_queues(false);
+    q->wq.reads.allotment_len = 40;
+    post(q, 1, WQE_RDMA_READ, WQE_SIGNALED);
+    put_request(q, 1);
+    put_request(q, 2);
+    close_queues(q);
+}
+
 struct source_case {
     const char *what;
     enum wqe_opcode opcode;
@@ -618,6 +649,8 @@ int main(void)
         cmocka_unit_test(a_queue_pair_that_is_silent_completes_nothing),
         cmocka_unit_test(there_is_work_until_all_has_left),
         cmocka_unit_test(a_new_connection_begins_its_marks_anew),
+        cmocka_unit_test(reads_of_a_queue_pair_alone_have_two_requests_out),
+        cmocka_unit_test(a_reset_forgets_what_was_posted_and_what_the_peer_said),
         cmocka_unit_test(memory_is_read_by_what_is_put_by_reference),
         cmocka_unit_test(memory_is_read_by_the_message_that_is_about_to_leave),
         cmocka_unit_test(memory_is_read_by_each_element_of_one_octet_and_more),

@@ -510,6 +510,93 @@ static void an_entry_has_room_for_an_address_behind_its_payload(void **state)
     queues_close(q);
 }
 
+static void nothing_is_asked_for_while_the_transport_wants_none(void **state)
+{
+    struct queues *q = queues_open();
+    struct transport_work work;
+    wq_set_ord(&q->wq, 1);
+    q->wq.keeps_requests = true;
+    post_read(q, 100);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_NOTHING);
+    q->wq.keeps_requests = false;
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    wq_request_fail(&q->wq, work.context, WC_GENERAL_ERR);
+    wq_requests_forget(&q->wq);
+    queues_close(q);
+}
+
+static void a_request_that_cannot_be_made_fails_its_work_request(void **state)
+{
+    struct queues *q = queues_open();
+    struct transport_work work;
+    struct cqe cqe;
+    wq_set_ord(&q->wq, 1);
+    post_read(q, 100);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    wq_request_fail(&q->wq, work.context, WC_LOC_PROT_ERR);
+    wq_complete_sends(&q->wq);
+    assert_int_equal(cq_poll(q->cq, &cqe, 1), 1);
+    assert_int_equal(cqe.status, WC_LOC_PROT_ERR);
+    wq_requests_forget(&q->wq);
+    queues_close(q);
+}
+
+/* ---- a peer that does not answer ------------------------------------------------------------- */
+
+// A Read's request is out behind a Write of 150 octets, since 500, and is waited for 1000.
+static struct queues *wait_behind_a_write(void)
+{
+    const uint32_t lengths[PIECE_COUNT] = {10, 20, 30, 40, 50};
+    struct queues *q = queues_open();
+    struct transport_work work;
+    q->config.read_timeout_ns = 1000;
+    q->wq.now = 500;
+    wq_set_ord(&q->wq, 1);
+    post_write(q, 1, lengths);
+    post_read(q, 100);
+    start(q);
+    wq_message_put(&q->wq, 150);
+    assert_int_equal(wq_read_deadline(&q->wq), INSTANT_NEVER);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    wq_request_put(&q->wq, work.context, 150);
+    assert_int_equal(wq_read_deadline(&q->wq), 1500);
+    return q;
+}
+
+static void an_answer_that_does_not_come_in_time_fails_its_read(void **state)
+{
+    struct queues *q = wait_behind_a_write();
+    struct cqe cqe;
+    wq_on_released(&q->wq, 150, 150);
+    wq_on_settled(&q->wq, 150);
+    assert_int_equal(completions(q), 1);
+    q->wq.now = 1500;
+    assert_true(wq_read_timeout(&q->wq));
+    wq_complete_sends(&q->wq);
+    assert_int_equal(cq_poll(q->cq, &cqe, 1), 1);
+    assert_int_equal(cqe.status, WC_RETRY_EXC_ERR);
+    wq_requests_forget(&q->wq);
+    assert_false(wq_read_timeout(&q->wq)); // none is out
+    queues_close(q);
+}
+
+// What stands before it is no request that leaves.
+static void an_answer_is_waited_for_from_when_its_request_was_taken(void **state)
+{
+    struct queues *q = wait_behind_a_write();
+    q->wq.now = 600;
+    wq_on_released(&q->wq, 150, 150);
+    assert_int_equal(wq_read_deadline(&q->wq), 1500);
+    q->wq.now = 700;
+    wq_on_released(&q->wq, 160, 10);
+    assert_int_equal(wq_read_deadline(&q->wq), 1700);
+    q->wq.now = 800;
+    wq_on_released(&q->wq, 170, 10); // behind it
+    assert_int_equal(wq_read_deadline(&q->wq), 1700);
+    wq_requests_forget(&q->wq);
+    queues_close(q);
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
 
 static void a_send_queue_may_go_on_after_an_error(void **state)
@@ -609,6 +696,7 @@ static void queues_are_made_of_what_can_be(void **state)
         {{.max_send_wr = 1, .max_inline_len = INLINE_MAX + 1}, false},
         {{.max_send_wr = 1, .max_send_sge = SGE_COUNT_MAX}, true},
         {{.max_send_wr = 1, .max_send_sge = SGE_COUNT_MAX + 1}, false},
+        {{.max_send_wr = 1, .max_recv_sge = SGE_COUNT_MAX}, true},
         {{.max_send_wr = 1, .max_recv_sge = SGE_COUNT_MAX + 1}, false},
         {{.max_send_wr = WR_MAX}, true},
         {{.max_send_wr = WR_MAX + 1}, false},
@@ -630,6 +718,42 @@ static void queues_are_made_of_what_can_be(void **state)
         }
     }
     read_sched_destroy(sched);
+}
+
+static void elements_of_a_receive_end_before_the_next_receive(void **state)
+{
+    struct read_sched *sched = read_sched_create(1, 0);
+    struct wq_counters counters = {0};
+    struct wq_config config = {.caps = {.max_recv_wr = 4, .max_recv_sge = SGE_COUNT_MAX},
+                               .read_sched = sched};
+    struct wq wq = {0};
+    assert_int_equal(wq_init(&wq, &config, &counters), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        struct recv_wqe *wqe = wq_receive_slot(&wq, i);
+        wqe->wr_id = i;
+        memset(wqe->sge, 0xff, SGE_COUNT_MAX * sizeof wqe->sge[0]);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(wq_receive_slot(&wq, i)->wr_id, i);
+    }
+    wq_fini(&wq);
+    read_sched_destroy(sched);
+}
+
+static void as_many_reads_are_out_as_the_queue_pair_may_have(void **state)
+{
+    struct queues *q = queues_open(); // of a scheduler of its own
+    struct transport_work work;
+    const struct read_sched *sched = q->wq.own_read_sched;
+    assert_int_equal(read_sched_context_count(sched), 1);
+    assert_int_equal(read_sched_in_use(sched), 0);
+    wq_set_ord(&q->wq, 1);
+    post_read(q, 100);
+    assert_int_equal(wq_next(&q->wq, &work), TRANSPORT_REQUEST);
+    assert_int_equal(read_sched_in_use(sched), 1);
+    wq_request_fail(&q->wq, work.context, WC_GENERAL_ERR);
+    wq_requests_forget(&q->wq);
+    queues_close(q);
 }
 
 int main(void)
@@ -654,9 +778,15 @@ int main(void)
         cmocka_unit_test(nothing_is_seen_while_requests_of_a_read_come_first),
         cmocka_unit_test(a_completion_tells_what_its_message_has_brought),
         cmocka_unit_test(an_entry_has_room_for_an_address_behind_its_payload),
+        cmocka_unit_test(nothing_is_asked_for_while_the_transport_wants_none),
+        cmocka_unit_test(a_request_that_cannot_be_made_fails_its_work_request),
+        cmocka_unit_test(an_answer_that_does_not_come_in_time_fails_its_read),
+        cmocka_unit_test(an_answer_is_waited_for_from_when_its_request_was_taken),
         cmocka_unit_test(a_send_queue_may_go_on_after_an_error),
         cmocka_unit_test(who_was_chosen_to_be_measured_is_told_of_when_it_succeeds),
         cmocka_unit_test(queues_are_made_of_what_can_be),
+        cmocka_unit_test(elements_of_a_receive_end_before_the_next_receive),
+        cmocka_unit_test(as_many_reads_are_out_as_the_queue_pair_may_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
