@@ -10,6 +10,7 @@
 
 #include "link/packet/cut.h"
 #include "net/host.h"
+#include "tcp/isn.h"
 
 enum { QUEUE_MAX = 64, SEGMENT_MAX = 2000, CONNECTIONS = 4, PORT = 7471, RESET_MAX = 3 };
 
@@ -262,6 +263,50 @@ static void flow_has_one_connection(void **state)
     assert_ptr_equal(net_find(end[0].host, &c->entry.flow), c);
 }
 
+// RFC 6528: nobody who does not know the host's secret guesses where either side begins.
+static void both_sides_begin_at_numbers_of_the_hosts_secret(void **state)
+{
+    static const uint8_t secret[TCP_SECRET_LEN] = {7};
+    listen_at(addr_of(1), 4);
+    struct net_flow flow = connect_from(40000)->entry.flow, turned = net_flow_turned(&flow);
+    struct tcp_tuple tuple = net_flow_tuple(&flow), turned_tuple = net_flow_tuple(&turned);
+    assert_int_equal(last_sent(&end[0]).seq, tcp_isn(secret, &tuple, now));
+    deliver(0);
+    assert_int_equal(last_sent(&end[1]).seq, tcp_isn(secret, &turned_tuple, now));
+    talk();
+}
+
+static void close_connection(unsigned index, unsigned connection)
+{
+    struct net_connection *c = &end[index].connection[connection];
+    tcp_close(c->tcb, now);
+    net_touch(end[index].host, c);
+    net_output(end[index].host, now);
+    talk();
+}
+
+// RFC 6191: the peer need not wait for the end of our TIME-WAIT.
+static void next_connection_takes_the_place_of_one_in_time_wait(void **state)
+{
+    listen_at(addr_of(1), 4);
+    struct net_connection *c = connect_from(40000);
+    talk();
+    close_connection(1, 0);
+    close_connection(0, 0);
+    struct net_connection *last = &end[1].connection[0];
+    assert_int_equal(tcp_get_state(last->tcb), TCP_STATE_TIME_WAIT);
+    net_connection_destroy(end[0].host, c);
+    end[0].connection_count = 0;
+    now += NS_PER_S;
+    connect_from(40000);
+    talk();
+    assert_int_equal(end[1].connection_count, 2);
+    struct net_connection *next = &end[1].connection[1];
+    assert_ptr_equal(net_find(end[1].host, &next->entry.flow), next);
+    assert_int_equal(tcp_get_state(next->tcb), TCP_STATE_ESTABLISHED);
+    assert_true(end[1].events[0] & TCP_EVENT_OVER);
+}
+
 static void wildcard_takes_every_address_of_its_family(void **state)
 {
     static const uint8_t any[IPV4_ADDR_LEN];
@@ -403,6 +448,31 @@ static void full_port_is_tried_again_when_it_has_room(void **state)
     assert_int_equal(end[0].out_count, 1);
 }
 
+static void one_alone_may_be_told_of_room(void **state)
+{
+    end[0].has_room = false;
+    struct net_connection *c = connect_from(40000);
+    connect_from(40001);
+    end[0].has_room = true;
+    net_unblock(end[0].host, c);
+    assert_int_equal(net_next_deadline(end[0].host), 0); // it is to be looked at, at once
+    net_output(end[0].host, now);
+    assert_int_equal(end[0].out_count, 1);
+    assert_int_equal(last_sent(&end[0]).src_port, 40000);
+}
+
+static void one_that_is_destroyed_waits_for_no_room(void **state)
+{
+    end[0].has_room = false;
+    struct net_connection *c = connect_from(40000);
+    net_connection_destroy(end[0].host, c);
+    end[0].connection_count = 0;
+    end[0].has_room = true;
+    net_unblock_all(end[0].host);
+    net_output(end[0].host, now);
+    assert_int_equal(end[0].out_count, 0);
+}
+
 /* ---- shut windows ---------------------------------------------------------------------------- */
 
 enum { SMALL_WINDOW = 1500, WAIT_MAX = 100 };
@@ -496,6 +566,7 @@ static void segment_of_nobody_is_answered_with_a_reset(void **state)
     assert_int_equal(tcp_status(end[0].connection[0].tcb), -ECONNREFUSED);
     assert_int_equal(end[0].out_count, 0); // nobody answers a reset
     assert_int_equal(net_host_counters(end[1].host)->of_nobody, 1);
+    assert_int_equal(net_host_counters(end[1].host)->segments, 1);
 }
 
 static void resets_are_limited_in_a_second(void **state)
@@ -506,6 +577,7 @@ static void resets_are_limited_in_a_second(void **state)
                        span_of(end[0].out[0].octets, end[0].out[0].len), IP_ECN_NOT_ECT, now);
     }
     assert_int_equal(end[1].out_count, RESET_MAX);
+    assert_int_equal(net_host_counters(end[1].host)->resets, RESET_MAX);
     assert_int_equal(net_host_counters(end[1].host)->resets_suppressed, 2);
     now += NS_PER_S;
     deliver(0);
@@ -582,6 +654,10 @@ int main(void)
         ON(silent_peer_with_a_shut_window_is_given_up),
         ON(segment_of_nobody_is_answered_with_a_reset),
         ON(resets_are_limited_in_a_second),
+        ON(both_sides_begin_at_numbers_of_the_hosts_secret),
+        ON(next_connection_takes_the_place_of_one_in_time_wait),
+        ON(one_alone_may_be_told_of_room),
+        ON(one_that_is_destroyed_waits_for_no_room),
         ON(broken_headers_are_counted_and_not_answered),
         ON(network_is_believed_about_segments_outstanding_only),
         ON(narrower_path_is_that_of_one_address),
