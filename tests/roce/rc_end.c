@@ -47,6 +47,7 @@ static void create(struct rc_end *e, const struct rc_end_options *o)
         .port = {on_event, e},
         .allotment_len = o->allotment_len,
         .remembered_max = 16,
+        .share = o->share,
         .ack_timeout_min_ns = o->ack_timeout_min_ns,
         .store = e->store,
         .is_plain = o->is_plain,

@@ -33,7 +33,8 @@ struct rc_end_options {
     uint8_t timeout, retry_count, rnr_retry_count, min_rnr_timer;
     duration_ns ack_timeout_min_ns; // the device's
     uint32_t allotment_len;
-    struct read_sched *read_sched; // the device's, with others; NULL: one of its own
+    struct read_sched *read_sched;  // the device's, with others; NULL: one of its own
+    struct congestion_share *share; // likewise; NULL: there is room for all
     bool has_no_rights, has_srq;
     bool is_plain;
     bool is_relaxed;     // the order in which its memory is written
