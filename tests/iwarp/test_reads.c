@@ -396,6 +396,7 @@ static void a_send_waits_for_no_more_than_the_answer_under_way(void **state)
     }
     assert_int_equal(octets, ALLOTMENT);
     pair_run(p);
+    assert_int_equal(qp_counters(p->b.qp)->cut_responses, PARTS - 1);
     pair_close(p);
 }
 

@@ -190,6 +190,7 @@ static void a_stored_message_that_does_not_fit_its_receive(void **state)
     pair_run(p);
     pair_post_receive(p, &p->b, 70, 100000, LEN - 1);
     pair_expect(p->b.recv_cq, 70, WC_LOC_LEN_ERR);
+    assert_int_equal(qp_counters(p->b.qp)->wq.recv_errors, 1);
     struct terminate t = pair_terminate_of(p, &p->b);
     assert_true(t.has_ddp);
     assert_int_equal(t.code, 5);
@@ -216,6 +217,7 @@ static void a_send_does_not_overtake_a_stored_one(void **state)
     pair_expect(p->b.recv_cq, 70, WC_SUCCESS);
     pair_expect(p->b.recv_cq, 71, WC_SUCCESS);
     assert_memory_equal(p->b.memory, "12", 2);
+    assert_int_equal(qp_counters(p->b.qp)->wq.recv_completions, 2);
     pair_close(p);
 }
 
