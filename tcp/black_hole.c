@@ -1,23 +1,21 @@
 #include "tcp/black_hole.h"
 
-#include <stddef.h>
+#include <stdbool.h>
 
-enum { R1 = 3 }; // time-outs
+enum {
+    R1 = 3,         // time-outs
+    BASE_MSS = 984, // of a path of 1,024 octets, which RFC 4821 section 7.7 begins with
+};
 
-#define WAIT_MIN_NS (10 * NS_PER_S)
-#define WAIT_MAX_NS (600 * NS_PER_S) // as PMTU discovery does at most (RFC 1191 section 6.3)
+#define SILENCE_MIN_NS (1 * NS_PER_S) // that a peer may be away for, on a machine with other work
+#define WAIT_MIN_NS    (10 * NS_PER_S)
+#define WAIT_MAX_NS    (600 * NS_PER_S) // as PMTU discovery does at most (RFC 1191 section 6.3)
 
-// RFC 4821 section 7.7, and what every host takes (RFC 9293, MUST-15).
-static const uint16_t rungs[] = {1024, 536};
-
-static uint16_t rung_below(uint32_t segment_len)
+// The next shorter than the segment; 0: there is none.
+static uint16_t shorter(uint32_t segment_len, uint16_t least_mss)
 {
-    for (size_t i = 0; i < sizeof rungs / sizeof rungs[0]; i++) {
-        if (rungs[i] < segment_len) {
-            return rungs[i];
-        }
-    }
-    return 0;
+    const uint16_t base = BASE_MSS > least_mss ? BASE_MSS : least_mss;
+    return base < segment_len ? base : least_mss < segment_len ? least_mss : 0;
 }
 
 static duration_ns next_wait(const struct tcp_black_hole *h, instant_ns now)
@@ -28,13 +26,23 @@ static duration_ns next_wait(const struct tcp_black_hole *h, instant_ns now)
     return 2 * h->wait_ns < WAIT_MAX_NS ? 2 * h->wait_ns : WAIT_MAX_NS;
 }
 
-uint16_t tcp_black_hole_on_timeout(struct tcp_black_hole *h, tcp_seq una, uint32_t segment_len,
-                                   uint16_t mss, instant_ns now)
+// Is it the last of a full stop?
+static bool is_stopped(struct tcp_black_hole *h, tcp_seq una, instant_ns now)
 {
-    uint16_t rung = rung_below(segment_len);
-    h->timeouts = h->una == una ? h->timeouts + 1 : 1;
-    h->una = una;
-    if (h->timeouts < R1 || rung == 0) {
+    if (h->timeouts == 0 || h->una != una) {
+        h->timeouts = 0;
+        h->una = una;
+        h->since = now;
+    }
+    h->timeouts++;
+    return h->timeouts >= R1 && now >= instant_after(h->since, SILENCE_MIN_NS);
+}
+
+uint16_t tcp_black_hole_on_timeout(struct tcp_black_hole *h, tcp_seq una, uint32_t segment_len,
+                                   uint16_t mss, uint16_t least_mss, instant_ns now)
+{
+    const uint16_t less = shorter(segment_len, least_mss);
+    if (!is_stopped(h, una, now) || less == 0) {
         return 0;
     }
     h->timeouts = 0;
@@ -43,7 +51,7 @@ uint16_t tcp_black_hole_on_timeout(struct tcp_black_hole *h, tcp_seq una, uint32
         h->wait_ns = next_wait(h, now);
     }
     h->raise_at = instant_after(now, h->wait_ns);
-    return rung;
+    return less;
 }
 
 void tcp_black_hole_on_path_mss(struct tcp_black_hole *h, uint16_t mss)

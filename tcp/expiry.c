@@ -12,14 +12,17 @@ static void give_up(struct tcb *tcb)
     tcp_end(tcb, TCP_ON_TIMEOUT, tcb->soft_error != 0 ? tcb->soft_error : -ETIMEDOUT);
 }
 
-// What leaves again is shorter then.
+// What leaves again is shorter then. Where a message says why nobody answers it is no hole.
 static void look_for_black_hole(struct tcb *tcb, instant_ns now)
 {
     const struct tcp_sent *first = tcp_scoreboard_at(&tcb->scoreboard, 0);
+    if (first == NULL || tcb->soft_error != 0) {
+        return;
+    }
     uint32_t options_len = tcb->agreed.mss - tcp_emss(tcb);
-    uint32_t len = first != NULL ? (uint32_t)(first->end - first->seq) + options_len : 0;
-    uint16_t mss =
-        tcp_black_hole_on_timeout(&tcb->black_hole, tcb->snd.una, len, tcb->agreed.mss, now);
+    uint32_t len = (uint32_t)(first->end - first->seq) + options_len;
+    uint16_t mss = tcp_black_hole_on_timeout(&tcb->black_hole, tcb->snd.una, len, tcb->agreed.mss,
+                                             tcb->config.mss_unsaid, now);
     if (mss != 0) {
         tcb->counters.black_holes++;
         tcp_lessen_mss(tcb, mss);
