@@ -162,7 +162,7 @@ static void detect_without_sack(struct ack *a)
     bool is_first_lost = is_third && !tcp_recovery_repairs(&tcb->recovery);
     if (a->is_una_moved) {
         unsigned acked = a->delivered_len / tcb->cc.mss;
-        bool is_partial = tcb->recovery.phase == TCP_PHASE_FAST; // or else it were over
+        bool is_partial = tcb->recovery.phase == TCP_PHASE_FAST; // it would be over otherwise
         tcb->loss.dup_acks -= acked < tcb->loss.dup_acks ? acked : tcb->loss.dup_acks;
         tcb->loss.dup_acks = is_partial ? tcb->loss.dup_acks : 0;
         is_first_lost = is_partial && (first == NULL || !first->was_retransmitted);

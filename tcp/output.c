@@ -98,6 +98,9 @@ static void on_ack_sent(struct tcb *tcb, const struct tcp_header *h, bool is_sac
     tcb->ts.last_ack_sent = tcb->rcv.nxt;
     if (is_sack_in) {
         tcp_receive_on_sack_sent(&tcb->rcv);
+        if (!tcb->agreed.sack) { // one ACK is for all: more would be taken for a loss
+            tcp_receive_forget_duplicates(&tcb->rcv);
+        }
         tcb->due &= ~(unsigned)(TCP_DUE_ACK | TCP_DUE_CHALLENGE);
         tcb->due |= tcb->rcv.dsack_count > 0 ? TCP_DUE_ACK : 0; // each run has one of its own
         tcb->unacked_count = 0;

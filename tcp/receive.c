@@ -542,6 +542,11 @@ void tcp_receive_on_sack_sent(struct tcp_receive *r)
     }
 }
 
+void tcp_receive_forget_duplicates(struct tcp_receive *r)
+{
+    r->dsack_count = 0;
+}
+
 void tcp_receive_check(const struct tcp_receive *r)
 {
     uint64_t buffered = 0;

@@ -89,6 +89,9 @@ static inline bool tcp_receive_has_holes(const struct tcp_receive *r)
 // Up to `max` SACK blocks: first what came twice, then the ranges that changed latest, then others
 // (RFC 2018 section 4, RFC 2883 section 4). Returns how many.
 unsigned tcp_receive_sack(const struct tcp_receive *r, struct tcp_sack_block *blocks, unsigned max);
+// The blocks have left: the run that was the first has been told.
 void tcp_receive_on_sack_sent(struct tcp_receive *r);
+// Nobody is to be told of what came twice.
+void tcp_receive_forget_duplicates(struct tcp_receive *r);
 
 void tcp_receive_check(const struct tcp_receive *r);
