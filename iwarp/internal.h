@@ -150,6 +150,7 @@ struct qp {
         uint32_t out_count;     // ... of these, the oldest: their octets are being copied
         int run;                // Reads that went by the stream one behind the other
         uint32_t row_len;       // octets of Reads without a pause, as far as it matters
+        uint32_t old_way_count; // requests that were out when the way turned
         struct faster ways;     // past the stream, or on it
         instant_ns answered_ns; // the last of them
     } pull;

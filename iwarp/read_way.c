@@ -25,6 +25,7 @@ void read_way_begin(struct qp *qp)
 {
     qp->pull.ways = (struct faster){.toll = STREAM_TOLL};
     qp->pull.row_len = 0;
+    qp->pull.old_way_count = 0;
     qp->pull.answered_ns = 0;
     qp->pull.is_offered = false;
 }
@@ -46,15 +47,27 @@ bool read_way_is_past(const struct qp *qp)
            (qp->wq.request_count == 0 && is_behind_pause(qp, qp->wq.now));
 }
 
+// What was out when the way turned goes the old one, and there may be megabytes of it. Requests are
+// answered in their order.
+static bool goes_the_old_way(struct qp *qp)
+{
+    const bool is_old = qp->pull.old_way_count > 0;
+    qp->pull.old_way_count -= is_old;
+    return is_old;
+}
+
 static void measure(struct qp *qp, size_t len)
 {
     struct faster *ways = &qp->pull.ways;
-    const unsigned before = ways->settled_way;
+    const unsigned way = ways->way, settled_way = ways->settled_way;
     if (!faster_note(ways, len / STRETCHES)) {
         return;
     }
     faster_on_phase_end(ways, qp->wq.now);
-    if (ways->settled_way != before) {
+    if (ways->way != way) {
+        qp->pull.old_way_count = qp->wq.request_count;
+    }
+    if (ways->settled_way != settled_way) {
         TRACE(qp->config.wq.trace, TRACE_QP, "qp %u: reads are faster %s", qp->config.wq.qp_num,
               ways->settled_way == WAY_STREAM ? "by the stream" : "past it");
     }
@@ -65,10 +78,11 @@ void read_way_note(struct qp *qp, instant_ns issued_ns, uint32_t len)
     if (!qp->pull.is_offered) {
         return;
     }
+    const bool is_old = goes_the_old_way(qp);
     if (len < READ_LEN_MIN || is_behind_pause(qp, issued_ns)) {
         qp->pull.row_len = 0;
         faster_on_pause(&qp->pull.ways);
-    } else if (is_in_row(qp)) {
+    } else if (is_in_row(qp) && !is_old) {
         measure(qp, len);
     }
     qp->pull.row_len += qp->pull.row_len < ROW_LEN_MIN ? len : 0;

@@ -155,7 +155,8 @@ struct pair *pair_open(const struct pair_options *options)
     caps->max_recv_wr = caps->max_recv_wr > 0 ? caps->max_recv_wr : 64;
     caps->max_send_sge = caps->max_recv_sge = SGE_COUNT_MAX;
     caps->max_inline_len = 512;
-    o->config.ird_max = o->config.wq.ord_max = 16;
+    o->config.ird_max = o->config.ird_max > 0 ? o->config.ird_max : 16;
+    o->config.wq.ord_max = o->config.ird_max;
     if (o->config.rnr_store_len == 0) {
         o->config.rnr_store_len = 65536;
     }

@@ -539,7 +539,7 @@ static void reads_wait_behind_sends_that_wait_for_receives(void **state)
 
 /* ---- by which way ---------------------------------------------------------------------------- */
 
-enum { LONG_LEN = 1 << 16, TRIAL_COUNT = 1000 };
+enum { LONG_LEN = 1 << 16, TRIAL_COUNT = 1000, OUT_COUNT = 128 };
 
 static struct pair *open_reading(void)
 {
@@ -596,6 +596,51 @@ static void reads_that_follow_each_other_go_by_the_faster_way(void **state)
         assert_int_equal(requests(p) - puts, cases[i].stream_count);
         pair_close(p);
     }
+}
+
+static void answer_one_by_the_stream(struct pair *p)
+{
+    while (pair_hand(p, &p->a) || pair_deliver(p, &p->a)) {
+    }
+    while (pair_poll_count(p->a.send_cq) == 0) {
+        pair_output(p, &p->b);
+        pair_hand(p, &p->b);
+        assert_true(pair_deliver(p, &p->b));
+    }
+}
+
+// As read_on, with many out: 8 MiB go the old way when the way turns.
+static void read_on_with_many_out(struct pair *p, unsigned count, duration_ns past_ns,
+                                  duration_ns stream_ns)
+{
+    for (unsigned i = 0; i < count; i++) {
+        post_long_read(p);
+        pair_output(p, &p->a);
+        p->now += asked.run_count > 0 ? past_ns : stream_ns;
+        if (asked.run_count > 0) {
+            finish(p, true);
+            assert_int_equal(pair_poll_count(p->a.send_cq), 1);
+        } else {
+            answer_one_by_the_stream(p);
+        }
+    }
+}
+
+static void what_is_out_when_the_way_turns_is_measured_for_neither(void **state)
+{
+    struct pair *p = open_with(&(struct pair_options){
+        .weft = true,
+        .stream = {.ird = OUT_COUNT, .ord = OUT_COUNT},
+        .config = {.ird_max = OUT_COUNT, .wq = {.caps = {.max_send_wr = OUT_COUNT}}},
+    });
+    asked.run_max = 1;
+    p->b.room = 1;
+    for (unsigned i = 1; i < OUT_COUNT; i++) {
+        post_long_read(p);
+    }
+    read_on_with_many_out(p, TRIAL_COUNT + 8 * OUT_COUNT, 20000, 10000);
+    assert_int_equal(p->a.qp->pull.ways.settled_way, 1);
+    pair_close(p);
 }
 
 static void expect_pulled(struct pair *p)
@@ -667,6 +712,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_is_too_slow_fails_the_read_behind_the_copy),
         cmocka_unit_test(reads_wait_behind_sends_that_wait_for_receives),
         cmocka_unit_test(reads_that_follow_each_other_go_by_the_faster_way),
+        cmocka_unit_test(what_is_out_when_the_way_turns_is_measured_for_neither),
         cmocka_unit_test(reads_behind_a_pause_are_pulled_whatever_is_faster),
         cmocka_unit_test(reads_behind_a_short_one_are_pulled_whatever_is_faster),
     };
