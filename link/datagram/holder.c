@@ -5,6 +5,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/inet_diag.h>
+#include <linux/sock_diag.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,11 +15,12 @@
 #include "base/why.h"
 #include "link/datagram/door.h"
 #include "link/datagram/share.h"
+#include "link/datagram/socket_list.h"
 #include "link/datagram/udp.h"
 #include "link/sys.h"
 #include "text/socket_row.h"
 
-enum { LINE_LEN = 512, LOOPBACKS_MAX = 8 };
+enum { LINE_LEN = 512, LOOPBACKS_MAX = 8, PROC_LOOKS = 4, EVERY_STATE = -1 };
 
 /* ---- who has it ------------------------------------------------------------------------------ */
 
@@ -46,9 +49,22 @@ static void all_each(void (*each)(void *ctx, const struct text_socket_row *it), 
 
 struct search {
     const struct in6_addr *addr;
-    unsigned port, uid, exact;
+    unsigned port, uid;
     bool is_found;
+    uint64_t inodes[DATAGRAM_SHARE_FDS]; // of those that are bound to just this address
+    unsigned exact;
 };
+
+static void note_exact(struct search *s, uint64_t inode)
+{
+    unsigned i = 0;
+    while (i < s->exact && s->inodes[i] != inode) {
+        i++;
+    }
+    if (i == s->exact && s->exact < DATAGRAM_SHARE_FDS) {
+        s->inodes[s->exact++] = inode;
+    }
+}
 
 static void look_at(void *ctx, const struct text_socket_row *it)
 {
@@ -56,16 +72,70 @@ static void look_at(void *ctx, const struct text_socket_row *it)
     if (it->port != s->port || !text_socket_row_is_at(it, s->addr)) {
         return;
     }
-    s->exact += IN6_ARE_ADDR_EQUAL(&it->addr, s->addr);
+    if (IN6_ARE_ADDR_EQUAL(&it->addr, s->addr)) {
+        note_exact(s, it->inode);
+    }
     s->uid = s->is_found ? s->uid : it->uid;
     s->is_found = true;
 }
 
-unsigned datagram_port_sockets(const struct in6_addr *addr, uint16_t port)
+struct count {
+    const struct in6_addr *addr;
+    uint16_t port;
+    bool is_ipv4;
+    unsigned count;
+};
+
+static void count_one(void *ctx, const struct nlmsghdr *socket)
+{
+    struct count *c = ctx;
+    const struct inet_diag_msg *it = NLMSG_DATA(socket);
+    const void *bound = it->id.idiag_src;
+    const uint8_t *wanted = c->addr->s6_addr;
+    const size_t len = c->is_ipv4 ? sizeof(struct in_addr) : sizeof *c->addr;
+    c->count += it->id.idiag_sport == htons(c->port) &&
+                memcmp(bound, wanted + sizeof *c->addr - len, len) == 0;
+}
+
+// Of one family; false: the system does not list them so.
+static bool count_listed(const struct in6_addr *addr, uint16_t port, unsigned *ret_count)
+{
+    const bool is_ipv4 = IN6_IS_ADDR_V4MAPPED(addr);
+    const struct {
+        struct nlmsghdr header;
+        struct inet_diag_req_v2 what;
+    } request = {
+        .header = {.nlmsg_len = sizeof request,
+                   .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                   .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+        .what = {.sdiag_family = is_ipv4 ? AF_INET : AF_INET6,
+                 .sdiag_protocol = IPPROTO_UDP,
+                 .idiag_states = (uint32_t)EVERY_STATE,
+                 .id.idiag_sport = htons(port)},
+    };
+    struct count c = {.addr = addr, .port = port, .is_ipv4 = is_ipv4};
+    if (!socket_list_each(&request.header, sizeof(struct inet_diag_msg), count_one, &c)) {
+        return false;
+    }
+    *ret_count = c.count;
+    return true;
+}
+
+// A page leaves out what another's going has moved to the one before, or has it again: so what is
+// seen in any of several looks is counted once.
+static unsigned count_shown(const struct in6_addr *addr, uint16_t port)
 {
     struct search s = {.addr = addr, .port = port};
-    all_each(look_at, &s);
+    for (unsigned i = 0; i < PROC_LOOKS; i++) {
+        all_each(look_at, &s);
+    }
     return s.exact;
+}
+
+unsigned datagram_port_sockets(const struct in6_addr *addr, uint16_t port)
+{
+    unsigned count;
+    return count_listed(addr, port, &count) ? count : count_shown(addr, port);
 }
 
 /* ---- where it is free ------------------------------------------------------------------------ */

@@ -1,4 +1,5 @@
-// Which sockets have a UDP port of this host, as the system lists them (/proc/net/udp).
+// Which sockets have a UDP port of this host, as the system lists them: by sock_diag(7), or where
+// its kernel has no udp_diag in /proc/net/udp.
 #pragma once
 
 #include <netinet/in.h>
