@@ -65,6 +65,8 @@ static void dispatch(struct rnic *rnic, struct receiver *receiver, const struct 
     if (num == BTH_QP_GSI) {
         packets_are_over(receiver, now);
         packet_cm_on_packet(&rnic->shard, rx, now);
+        // Before the next one: a DREQ right behind a Reply is to find an established connection.
+        packet_conns_settle(&rnic->shard, now);
         return;
     }
     if (num == BTH_QP_MULTICAST) {

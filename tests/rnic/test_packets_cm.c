@@ -294,6 +294,18 @@ static void a_disconnect_flushes_both_ends_and_keeps_the_number(void **state)
     assert_int_equal(w.ends[0].qp->qp_num, num);
 }
 
+static void a_disconnect_that_comes_with_the_answer_is_told_behind_it(void **state)
+{
+    listen_at(1, IP_CM_PS_TCP);
+    connect_to_peer(w.ends[0].qp);
+    const struct ibcm_params params = params_of("welcome");
+    assert_int_equal(rnic_conn_accept(w.ends[1].conn, w.ends[1].qp, &params), 0);
+    assert_int_equal(rnic_conn_disconnect(w.ends[1].conn), 0);
+    run();
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_ESTABLISHED], 1);
+    assert_int_equal(w.ends[0].count[IBCM_EVENT_DISCONNECTED], 1);
+}
+
 static void expect_state_after_time_wait(unsigned i, enum qp_state state)
 {
     run_until(w.now + PATIENCE_NS);
@@ -647,6 +659,7 @@ int main(void)
         TEST(connected_queue_pairs_carry_data),
         TEST(packets_of_a_connection_have_the_hop_limit_of_the_device),
         TEST(a_disconnect_flushes_both_ends_and_keeps_the_number),
+        TEST(a_disconnect_that_comes_with_the_answer_is_told_behind_it),
         TEST(whose_program_has_not_heard_of_the_end_is_flushed_behind_the_time_wait),
         TEST(whose_program_has_heard_of_the_end_is_left_to_it),
         TEST(who_disconnects_behind_the_peer_has_sent_what_was_acknowledged),
