@@ -184,6 +184,8 @@ static void test_an_event_says_that_an_answer_is_there(void **state)
     assert_int_equal(errno, ENOENT);
     assert_int_equal(rdma_resolve_addrinfo(end.id, NULL, "7", &subnet), -1);
     assert_int_equal(errno, ENOTSUP);
+    assert_int_equal(rdma_resolve_addrinfo(NULL, "127.0.0.1", "7", NULL), -1);
+    assert_int_equal(errno, EINVAL);
     assert_int_equal(rdma_resolve_addrinfo(end.id, "127.0.0.1", "7", NULL), 0);
     assert_int_equal(rdma_resolve_addrinfo(end.id, "127.0.0.1", "7", NULL), -1);
     assert_int_equal(errno, EBUSY);

@@ -306,7 +306,11 @@ static void test_a_shared_receive_queue_is_the_ids(void **state)
     struct ibv_pd *pd = active.id->pd;
     assert_int_equal(rdma_create_srq(active.id, NULL, &attr), 0);
     assert_ptr_equal(active.id->srq->pd, pd);
-    assert_true(attr.attr.max_wr >= 5);
+    struct ibv_srq_attr made;
+    assert_int_equal(ibv_query_srq(active.id->srq, &made), 0);
+    assert_true(made.max_wr >= 5);
+    assert_int_equal(attr.attr.max_wr, made.max_wr);
+    assert_int_equal(attr.attr.max_sge, made.max_sge);
     rdma_destroy_srq(active.id);
     assert_null(active.id->srq);
     assert_int_equal(rdma_create_srq_ex(active.id, &typed), 0);

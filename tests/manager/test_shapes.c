@@ -45,6 +45,7 @@ static void elements_apart_at_the_peer_leave_apart(void **state)
     submit(&call, 0);
     assert_int_equal(bench->fake.posted, 2);
     assert_int_equal(counters(bench).coalesced_element_count, 0);
+    assert_int_equal(counters(bench).divided_count, 0); // each left whole
     run_all(bench);
     expect_success(&call, 500);
 }

@@ -439,7 +439,10 @@ static void without_a_table_nothing_can_be_posted(void **state)
     struct weft_oneshot_wr *bad;
     struct ibv_qp_init_attr qp_attr = bench_qp_attr(p->a.cq);
     struct ibv_qp *fresh = ibv_create_qp(p->a.pd, &qp_attr);
+    struct weft_oneshot_close_wr close = close_of(p, 1), *bad_close;
     assert_int_equal(weft_oneshot_post(fresh, &wr, &bad), EINVAL);
+    assert_int_equal(weft_oneshot_close(fresh, &close, &bad_close), EINVAL);
+    assert_ptr_equal(bad_close, &close);
     wrong[0].comp_mask = 1;
     wrong[1].request.flags = 4;
     wrong[2].answer.length = 0;

@@ -17,7 +17,14 @@ static struct ibv_qp *create_extended(struct bench *b, uint64_t ops)
         .pd = b->pd,
         .send_ops_flags = ops,
     };
-    return ibv_create_qp_ex(b->context, &attr);
+    struct ibv_qp *qp = ibv_create_qp_ex(b->context, &attr);
+    struct ibv_qp_attr made;
+    struct ibv_qp_init_attr init;
+    if (qp != NULL) { // what was made stands there
+        assert_int_equal(ibv_query_qp(qp, &made, IBV_QP_CAP, &init), 0);
+        assert_memory_equal(&attr.cap, &init.cap, sizeof attr.cap);
+    }
+    return qp;
 }
 
 static int setup(void **state)
