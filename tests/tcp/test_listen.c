@@ -13,6 +13,7 @@ enum { IRS = 5000, HALF_OPEN_MAX = 4 };
 
 static struct tcp_listener *listener;
 static struct tcp_listen_answer answer;
+static struct tcp_header syn_ack; // the last one
 static instant_ns now;
 
 static int set_up(void **state)
@@ -65,6 +66,9 @@ static void arrives(unsigned peer, uint8_t flags, uint32_t seq, uint32_t ack,
     }
     tcp_listener_on_segment(listener, &tuple, &segment, now, &answer);
     tcp_listener_check(listener);
+    if (answer.has_reply && answer.reply.flags == (TCP_SYN | TCP_ACK)) {
+        syn_ack = answer.reply;
+    }
 }
 
 static void expect_challenge(enum tcp_listen_refusal refusal)
@@ -72,6 +76,7 @@ static void expect_challenge(enum tcp_listen_refusal refusal)
     assert_int_equal(answer.refusal, refusal);
     assert_true(answer.has_reply);
     assert_int_equal(answer.reply.flags, TCP_ACK);
+    assert_int_equal(answer.reply.window, syn_ack.window >> syn_ack.options.scale);
     assert_false(answer.has_handshake);
 }
 
