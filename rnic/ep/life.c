@@ -233,10 +233,13 @@ static void io_close(struct rnic_ep *ep)
     ep->in.waiting = span_of(NULL, 0);
 }
 
-// An end is owed to the program that was told of a beginning, or has accepted and waits for one.
+// An end is owed to the program that was told of a beginning, or has accepted and waits for one,
+// also if that has come in the same look as the end.
 static bool owes_end(const struct rnic_ep *ep)
 {
-    return ep->is_established || (ep->state >= EP_OPEN && conn_awaits_rtr(&ep->startup.conn));
+    const struct conn *conn = &ep->startup.conn;
+    const bool has_begun = conn_awaits_rtr(conn) || conn_is_established(conn);
+    return ep->is_established || (ep->state >= EP_OPEN && has_begun);
 }
 
 void ep_close(struct rnic_ep *ep, enum qp_close_reason reason, bool abort, instant_ns now)

@@ -197,7 +197,8 @@ static void on_conn_event(struct rnic_ep *ep, const struct conn_event *event, in
     }
     case CONN_EVENT_ESTABLISHED:
         open_if_due(ep, now);
-        if (ep->state == EP_OPEN) {
+        // Of one that its program has ended meanwhile too: else it would be owed no end.
+        if (ep->state == EP_OPEN || ep->state == EP_CLOSING) {
             on_established(ep, event);
         }
         break;

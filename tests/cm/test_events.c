@@ -170,6 +170,30 @@ static void test_the_end_is_told_once_on_both_sides(void **state)
     loopback_close(&l);
 }
 
+// Before anything of the peer can be here: the two may be told of a beginning then, or not.
+static void test_who_accepts_and_disconnects_at_once_hears_of_the_end(void **state)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        struct loopback l;
+        loopback_request(&l);
+        qp_open(l.passive);
+        assert_int_equal(rdma_accept(l.passive, NULL), 0);
+        assert_int_equal(rdma_disconnect(l.passive), 0);
+        event_take(l.active.channel, RDMA_CM_EVENT_ESTABLISHED);
+        event_take(l.active.channel, RDMA_CM_EVENT_DISCONNECTED);
+        struct rdma_cm_event *event;
+        assert_int_equal(rdma_get_cm_event(l.listener.channel, &event), 0);
+        const enum rdma_cm_event_type first = event->event;
+        rdma_ack_cm_event(event);
+        if (first == RDMA_CM_EVENT_ESTABLISHED) {
+            event_take(l.listener.channel, RDMA_CM_EVENT_DISCONNECTED);
+        } else {
+            assert_int_equal(first, RDMA_CM_EVENT_DISCONNECTED);
+        }
+        loopback_close(&l);
+    }
+}
+
 static void test_a_destroyed_end_is_the_other_ones_disconnect(void **state)
 {
     struct loopback l;
@@ -404,6 +428,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_rejection_flushes_what_was_posted),
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_the_end_is_told_once_on_both_sides),
+        cmocka_unit_test(test_who_accepts_and_disconnects_at_once_hears_of_the_end),
         cmocka_unit_test(test_a_destroyed_end_is_the_other_ones_disconnect),
         cmocka_unit_test(test_a_channel_without_events_does_not_block_when_told_so),
         cmocka_unit_test(test_destroying_an_id_withdraws_its_events),
