@@ -15,7 +15,7 @@ enum {
     WAY_PAST = 0,
     WAY_STREAM = 1,
     STREAM_TOLL = 1,        // sixteenths: for the peer's processor
-    READ_LEN_MIN = 1 << 14, // of shorter ones the peer would do more than a copy
+    READ_LEN_MIN = 1 << 12, // of shorter ones the peer would do more than a copy
     ROW_LEN_MIN = 1 << 20,  // octets without a pause, before which nothing is measured or chosen
     // What comes by the stream is seen once a turn: stretches are longer by so much.
     STRETCHES = 4,
