@@ -366,8 +366,17 @@ static int say(struct rs *rs, enum rs_control control, int64_t until_ns)
     return result;
 }
 
+static bool is_not_accepting(const struct rs *rs)
+{
+    return rs->state != RS_ACCEPTING;
+}
+
+// A peer that was just accepted is told when it has gone on: what is sent before, it cannot take.
 static int stream_shutdown(struct rs *rs, int how, int64_t until_ns)
 {
+    if (rs->state == RS_ACCEPTING && rs_wait_within(rs, until_ns, is_not_accepting) != 0) {
+        return -1;
+    }
     if (rs->state != RS_CONNECTED) {
         return rs->state == RS_DISCONNECTED ? 0 : rs_fail(ENOTCONN);
     }
@@ -437,7 +446,7 @@ static void stream_end(struct rs *rs, int64_t until_ns)
     if (rs_lingers(rs) && rs->options.linger_s == 0) {
         return;
     }
-    if (rs->state == RS_CONNECTED) {
+    if (rs->state == RS_CONNECTED || rs->state == RS_ACCEPTING) {
         stream_shutdown(rs, SHUT_RDWR, until_ns);
     }
     if (rs->state == RS_DISCONNECTED && rs_wait_within(rs, until_ns, is_idle_or_over) == 0) {
